@@ -2,12 +2,12 @@
 
 Owns: the order of the tries, the proof of one that is near. Never: decides what fits.
 """
-# pyright: basic
 
 from __future__ import annotations
 
 import itertools
 import json
+from typing import TYPE_CHECKING, Any
 
 from calls import (
     DRAWN,
@@ -33,20 +33,34 @@ from effects import Effects
 from graphs import graph_of, narrow, ops
 from protocol_trace import Form, Operation, ScalarArgument
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
 
-def takes_each_once(way: dict) -> bool:
+    from torch import Tensor
+
+    from calls import Changed, Lengths, Numbers, Reference
+    from subject import Subject
+
+    # How a scalar gets its value: `("is", value)`, or `("from", parameter)` of the person's.
+    Way = dict[str, tuple[str, Any]]
+    # An order of the parameters, another length, and the ways of the scalars; later what came of them.
+    Trial = dict[str, Any]
+
+
+def takes_each_once(way: Way) -> bool:
     """Whether no parameter of the person's gives two scalars their values."""
     taken = [value for what, value in way.values() if what == "from"]
     return len(set(taken)) == len(taken)
 
 
-def split_first(reference, lengths: dict, split: bool, tensors: list) -> list:
+def split_first(reference: Reference, lengths: Lengths, split: bool, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Tensors with one more leading axis than the operation has, if `split`."""
     first = lengths[reference.op.axes[0].name]
-    return [halved(one, first) for one in tensors] if split else tensors
+    return [halved(one, first) if split else one for one in tensors]
 
 
-def without_casts(graph: dict) -> set:
+def without_casts(graph: dict[str, Any]) -> set[str]:
     """The operators of a graph but for those that convert to another dtype."""
     return set(ops(graph)) - {"_to_copy.default"}
 
@@ -54,13 +68,13 @@ def without_casts(graph: dict) -> set:
 class Attempts:
     """Every way to call the person's function as a form of a template."""
 
-    def __init__(self, torch, subject) -> None:
+    def __init__(self, torch: ModuleType, subject: Subject) -> None:
         self.torch, self.subject = torch, subject
-        self.constants: dict = {}
+        self.constants: dict[str, list[float]] = {}
 
-    def numbers_of(self, op: Operation, fixed: dict, constants: list) -> list:
+    def numbers_of(self, op: Operation, fixed: Numbers, constants: list[float]) -> list[Way]:
         """The ways in which the operation's scalars get a value: a parameter of the person's, or a constant."""
-        ways = []
+        ways: list[list[tuple[str, Any]]] = []
         for scalar in op.scalars:
             name, kind = scalar.name, scalar.kind
             if name in fixed:
@@ -68,7 +82,7 @@ class Attempts:
                 continue
             own = [one for one in self.subject.parameters if one.kind == kind]
             own.sort(key=lambda one: one.name != name)
-            options = [("from", one.name) for one in own]
+            options: list[tuple[str, Any]] = [("from", one.name) for one in own]
             if kind == "bool":
                 options += [("is", scalar.default), ("is", not scalar.default)]
             else:
@@ -83,7 +97,7 @@ class Attempts:
         return [way for way in chosen if takes_each_once(way)]
 
     @staticmethod
-    def values_of(scalar: ScalarArgument, way: tuple, turn: int):
+    def values_of(scalar: ScalarArgument, way: tuple[str, Any], turn: int) -> Any:
         """The value of a scalar: where it is a parameter of the person's, another one at another turn."""
         what, value = way
         if what == "is":
@@ -95,13 +109,15 @@ class Attempts:
             return default if turn % 2 == 0 else 2
         return default if turn % 2 == 0 else 0.037
 
-    def given(self, op: Operation, way: dict, turn: int) -> tuple[dict, dict]:
+    def given(self, op: Operation, way: Way, turn: int) -> tuple[Numbers, Numbers]:
         """The operation's scalars, and the person's numbers, of one call."""
         scalars = {one.name: self.values_of(one, way[one.name], turn) for one in op.scalars}
         own = {value: scalars[name] for name, (what, value) in way.items() if what == "from"}
         return scalars, own
 
-    def prepared(self, reference, form, attempt, number, turn) -> tuple[dict, dict, dict]:
+    def prepared(
+        self, reference: Reference, form: Form, attempt: Trial, number: int, turn: int
+    ) -> tuple[Numbers, Numbers, Lengths]:
         """The operation's scalars, the person's numbers and the lengths of one call; a module is made for the lengths."""
         scalars, own = self.given(reference.op, attempt["numbers"], turn)
         lengths = lengths_of(reference.op, number, attempt["changed"], scalars, form)
@@ -109,7 +125,9 @@ class Attempts:
             self.subject.resize(lengths[attempt["sized"]])
         return scalars, own, lengths
 
-    def call(self, reference, form, attempt, number, kind, turn, split):
+    def call(
+        self, reference: Reference, form: Form, attempt: Trial, number: int, kind: str, turn: int, split: bool
+    ) -> tuple[list[Any], list[Tensor], list[str], list[Tensor], Callable[..., Any]]:
         """The person's results and the wanted ones of one call; both in float64."""
         torch = self.torch
         scalars, own, lengths = self.prepared(reference, form, attempt, number, turn)
@@ -130,7 +148,7 @@ class Attempts:
         written = [name for name, copy, one in zip(names, copies, tensors) if not alike(torch, copy, one)]
         return got, wanted, written, copies, called
 
-    def orders(self, form: Form) -> list:
+    def orders(self, form: Form) -> list[tuple[str, ...]]:
         """The slots of the person's function in the order of the form's arguments; those without default all occur."""
         slots = self.subject.slots()
         count = len(form.arguments)
@@ -141,27 +159,29 @@ class Attempts:
         fitting = (order for order in found if needed <= set(order))
         return list(itertools.islice(fitting, MOST_ORDERS))
 
-    def changes(self, op: Operation, orders: int) -> list:
+    def changes(self, op: Operation, orders: int) -> list[Changed]:
         """Other lengths of an axis: those of the module or the example, and what numbers of the code divide or are."""
         free = [axis.name for axis in op.axes[1:] if axis.fixed is None]
         lengths = [one for one in dict.fromkeys(self.subject.lengths) if one > 1][:6]
         # Many orders take long, so numbers of the code are not tried as lengths then.
         hints = self.subject.hints if orders <= MOST_HINTED else []
-        others = [("times", one) for one in hints]
+        others: list[int | tuple[str, int]] = [("times", one) for one in hints]
         if self.subject.length_parameter is None:
-            others = lengths + others + ([] if lengths else hints)
-        return [{}] + [{name: one} for name in free for one in others]
+            others = [*lengths, *others, *([] if lengths else hints)]
+        unchanged: Changed = {}
+        return [unchanged, *({name: one} for name in free for one in others)]
 
-    def sizes(self, op: Operation) -> list:
+    def sizes(self, op: Operation) -> list[str | None]:
         """The axes that a module may be made for."""
         if self.subject.length_parameter is None:
             return [None]
         return [axis.name for axis in op.axes[::-1] if axis.fixed is None]
 
-    def of(self, reference, form: Form) -> list:
+    def of(self, reference: Reference, form: Form) -> list[Trial]:
         """The attempts of a form that run, with their first deviation; the last error where none runs."""
         torch, op = self.torch, reference.op
-        found, error = [], None
+        found: list[Trial] = []
+        error: str | None = None
         orders = self.orders(form)
         turns = itertools.product(orders, self.changes(op, len(orders)), self.sizes(op), (False, True))
         for order, changed, sized, split in turns:
@@ -184,7 +204,7 @@ class Attempts:
             has_number = "int" in kinds or ("float" in kinds and apart < PLAUSIBLE)
             constants = self.constants_of(called, copies) if has_number else []
             for numbers in self.numbers_of(op, fixed, constants):
-                trial = {**attempt, "numbers": numbers, "split": split}
+                trial: Trial = {**attempt, "numbers": numbers, "split": split}
                 trial |= self.first(reference, form, trial)
                 found.append(trial)
                 # What the person's own numbers explain needs no constant.
@@ -200,7 +220,7 @@ class Attempts:
         return found or [{"error": error or self.unequal(form)}]
 
     @staticmethod
-    def writes_another(op: Operation, form: Form, trial: dict) -> bool:
+    def writes_another(op: Operation, form: Form, trial: Trial) -> bool:
         """Whether the person's function writes into another argument than the kernel; false where one of them writes none."""
         slots = dict(zip(form.arguments, trial["order"]))
         kernel = {slots[name] for name in op.overwrites.values() if name in slots}
@@ -210,7 +230,7 @@ class Attempts:
         slots = self.subject.slots()
         return f"it takes {len(slots)} tensors ({', '.join(one.name for one in slots)}), the call {len(form.arguments)}"
 
-    def constants_of(self, called, tensors: list) -> list:
+    def constants_of(self, called: Callable[..., Any], tensors: list[Tensor]) -> list[float]:
         """The numbers in the graph; those of the same shapes are looked up."""
         key = json.dumps([list(one.shape) for one in tensors])
         if key not in self.constants:
@@ -222,9 +242,10 @@ class Attempts:
                 self.constants[key] = []
         return self.constants[key]
 
-    def first(self, reference, form, trial) -> dict:
+    def first(self, reference: Reference, form: Form, trial: Trial) -> Trial:
         """The deviation at the first inputs, with two values of every parameter."""
-        worst, into = 0.0, []
+        worst = 0.0
+        into: list[str] = []
         try:
             for turn in (0, 1):
                 with widened(self.torch):
@@ -236,16 +257,20 @@ class Attempts:
             return {"deviation": FAR, "written": [], "problem": f"{type(problem).__name__}: {problem}"[:300]}
         return {"deviation": worst, "written": sorted(set(into))}
 
-    def worst(self, got, wanted, places) -> float:
+    def worst(self, got: list[Any], wanted: list[Tensor], places: list[int] | None) -> float:
         if places is None:
             return FAR
         return max(deviation(self.torch, one, wanted[place]) for one, place in zip(got, places))
 
-    def prove(self, reference, form, trial) -> dict:
+    def prove(self, reference: Reference, form: Form, trial: Trial) -> dict[str, Any]:
         """Everything that is known of an attempt that was near at the first inputs."""
         torch = self.torch
-        places, proof, problems = None, [], []
-        graphs, written_to = [], []
+        places: list[int] | None = None
+        proof: list[dict[str, Any]] = []
+        problems: list[str] = []
+        graphs: list[dict[str, Any]] = []
+        written_to: list[str] = []
+        last: tuple[Callable[..., Any], list[Tensor]] | None = None
         for number in range(len(PASSES)):
             for kind in DRAWN:
                 for turn in (0, 1):
@@ -258,11 +283,16 @@ class Attempts:
                         problems.append(f"{type(problem).__name__}: {problem}"[:300])
                         proof.append({"pass": number, "drawn": kind, "deviation": FAR})
                         continue
+                    last = called, copies
                     places = places or placed(torch, got, wanted)
                     same = places is not None and len(places) == len(got)
                     worst = self.worst(got, wanted, places) if same else FAR
                     proof.append({"pass": number, "drawn": kind, "deviation": worst})
                     written_to += written
+            if last is None:
+                # No call has worked so far, which `problems` says.
+                continue
+            called, copies = last
             try:
                 with usual(torch):
                     graphs.append(graph_of(torch, called, [narrow(torch, one) for one in copies]))
@@ -270,7 +300,8 @@ class Attempts:
                 problems.append(f"torch.export: {type(problem).__name__}: {problem}"[:300])
         trial["places"] = places
         try:
-            effects = Effects(self, reference, form, trial).seen()
+            prepared = self.prepared(reference, form, trial, 0, 0)
+            effects = Effects(torch, self.subject, reference, form, trial, prepared).seen()
         except Exception as problem:
             effects = None
             problems.append(f"its side effects cannot be compared: {type(problem).__name__}: {problem}"[:300])
@@ -290,7 +321,7 @@ class Attempts:
         facts["hard"] = {kind: self.agrees(reference, form, trial, kind, trial["split"]) for kind in HARD}
         return facts
 
-    def agrees(self, reference, form, trial, kind, split) -> bool:
+    def agrees(self, reference: Reference, form: Form, trial: Trial, kind: str, split: bool) -> bool:
         """Whether it is the same on other inputs; false where it does not run."""
         try:
             with widened(self.torch):
@@ -302,7 +333,7 @@ class Attempts:
         except Exception:
             return False
 
-    def stays(self, reference, form, trial) -> bool:
+    def stays(self, reference: Reference, form: Form, trial: Trial) -> bool:
         """Whether float64 stays float64 without help."""
         try:
             with usual(self.torch):
@@ -311,9 +342,12 @@ class Attempts:
         except Exception:
             return False
 
-    def in_all_dtypes(self, reference, form, trial, failing: list) -> dict:
+    def in_all_dtypes(
+        self, reference: Reference, form: Form, trial: Trial, failing: list[list[str]]
+    ) -> dict[str, bool]:
         """Whether constants and operators are the same for every dtype, but for those for which calls fail."""
-        torch, graphs = self.torch, {}
+        torch = self.torch
+        graphs: dict[Any, dict[str, Any]] = {}
         dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
         words = [word for word, _ in failing]
         scalars, own, lengths = self.prepared(reference, form, trial, 0, 1)
@@ -332,19 +366,19 @@ class Attempts:
             "operators_alike": all(without_casts(one) == without_casts(first) for one in others),
         }
 
-    def template_ops(self, reference, form, trial) -> list:
+    def template_ops(self, reference: Reference, form: Form, trial: Trial) -> list[str]:
         """The operators of the template's own reference in a call of this form."""
         torch = self.torch
         scalars, _, lengths = self.prepared(reference, form, trial, 0, 0)
         inputs = reference.inputs(form, lengths, "normal", scalars, 0)
-        names = [name for name, one in inputs.items() if one is not None]
+        drawn = {name: one for name, one in inputs.items() if one is not None}
 
         class Called(torch.nn.Module):
-            def forward(self, *tensors):
-                held = {**dict.fromkeys(inputs), **dict(zip(names, tensors))}
+            def forward(self, *tensors: Tensor) -> Any:
+                held = {**dict.fromkeys(inputs), **dict(zip(drawn, tensors))}
                 return tuple(reference.results(form, held, lengths, scalars))
 
-        tensors = [narrow(torch, inputs[name]) for name in names]
+        tensors = [narrow(torch, one) for one in drawn.values()]
         try:
             with usual(torch):
                 return ops(graph_of(torch, Called(), tensors))

@@ -3,7 +3,6 @@
 Owns: lengths and distributions, the forms of a call, the mode in which float64 stays float64. Never: calls a person's
 function.
 """
-# pyright: basic
 
 from __future__ import annotations
 
@@ -11,8 +10,21 @@ import contextlib
 import importlib.util
 import math
 import re
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from protocol_trace import Form, Input, Operation, TemplateJob
+
+if TYPE_CHECKING:
+    from collections.abc import Generator as Yields
+    from collections.abc import Sequence
+
+    from torch import Generator, Tensor
+
+    Lengths = dict[str, int]
+    # Another length of an axis, or `("times", number)` for a multiple.
+    Changed = dict[str, int | tuple[str, int]]
+    Numbers = dict[str, Any]
 
 # Lengths of the first axis and of the others, all different, so that an axis taken for another one is seen.
 PASSES = ((6, (10, 14, 22, 26, 34)), (4, (36, 18, 12, 28, 20)), (9, (130, 24, 16, 40, 32)), (8, (11, 13, 17, 19, 23)))
@@ -25,17 +37,17 @@ MOST_HINTED = 120
 NEAR = 1e-5
 PLAUSIBLE = 0.5
 FAR = 1e300
-FLOATS: dict = {}
+FLOATS: dict[Any, None] = {}
 
 
-def draw(torch, tensor: Input, lengths: dict, kind: str, numbers: dict, random):
+def draw(torch: ModuleType, tensor: Input, lengths: Lengths, kind: str, numbers: Numbers, random: Generator) -> Tensor:
     """One input of an operation."""
     shape = [lengths[axis] for axis in tensor.shape]
     if tensor.kind == "bool":
         return torch.randint(0, 2, shape, generator=random).bool()
     if tensor.kind == "int":
-        values = torch.randint(0, lengths.get(tensor.counts, 2), shape, generator=random)
-        ignored = numbers.get(tensor.ignored)
+        values = torch.randint(0, lengths.get(tensor.counts or "", 2), shape, generator=random)
+        ignored = numbers.get(tensor.ignored or "")
         if kind == "ignored" and ignored is not None and values.numel():
             values.view(-1)[::3] = ignored
         return values
@@ -51,10 +63,11 @@ def draw(torch, tensor: Input, lengths: dict, kind: str, numbers: dict, random):
     return values
 
 
-def lengths_of(op: Operation, number: int, changed: dict, scalars: dict, form: Form) -> dict:
+def lengths_of(op: Operation, number: int, changed: Changed, scalars: Numbers, form: Form) -> Lengths:
     """The lengths of all axes in one pass. `changed` has another length of an axis, or `("times", number)` for a multiple."""
     first, others = PASSES[number]
-    found, turn = {}, 0
+    found: Lengths = {}
+    turn = 0
     for place, axis in enumerate(op.axes):
         name = axis.name
         if axis.fixed is not None:
@@ -76,26 +89,27 @@ def lengths_of(op: Operation, number: int, changed: dict, scalars: dict, form: F
     return found
 
 
-def widened(torch):
+def widened(torch: ModuleType) -> contextlib.AbstractContextManager[Any]:
     """A mode in which nothing that is float64 becomes float32, bfloat16 or float16."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     complexes = {torch.complex64: torch.complex128}
 
     class Widened(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            def wide(value):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def wide(value: Any) -> Any:
                 if isinstance(value, torch.dtype):
                     return torch.float64 if value in FLOATS else complexes.get(value, value)
                 return value
 
-            return function(*map(wide, args), **{key: wide(value) for key, value in (kwargs or {}).items()})
+            named: dict[str, Any] = kwargs or {}
+            return func(*map(wide, args), **{key: wide(value) for key, value in named.items()})
 
     return Widened()
 
 
 @contextlib.contextmanager
-def usual(torch):
+def usual(torch: ModuleType) -> Yields[None]:
     """The default dtype of a person's program in place of float64."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
@@ -105,19 +119,19 @@ def usual(torch):
         torch.set_default_dtype(before)
 
 
-def flat(value) -> list:
+def flat(value: Any) -> list[Any]:
     """The tensors that a call returned, in order."""
     if isinstance(value, dict):
-        value = list(value.values())
+        return flat(list(cast("dict[Any, Any]", value).values()))
     if isinstance(value, (tuple, list)):
-        return [one for part in value for one in flat(part)]
+        return [one for part in cast("list[Any]", value) for one in flat(part)]
     return [value]
 
 
 class Reference:
     """One operation of a template: its reference, and the forms of its calls."""
 
-    def __init__(self, torch, job: TemplateJob) -> None:
+    def __init__(self, torch: ModuleType, job: TemplateJob) -> None:
         self.torch, self.name, self.op = torch, job.name, job.op
         spec = importlib.util.spec_from_file_location(f"template_{job.name.replace('-', '_')}", job.reference)
         if spec is None or spec.loader is None:
@@ -127,11 +141,11 @@ class Reference:
         self.function = getattr(module, job.function)
         self.forms = job.forms
 
-    def inputs(self, form: Form, lengths: dict, kind: str, numbers: dict, seed: int) -> dict:
+    def inputs(self, form: Form, lengths: Lengths, kind: str, numbers: Numbers, seed: int) -> dict[str, Tensor | None]:
         """Drawn inputs by name; those that the form leaves out are None, and those that it gives are what it says."""
         random = self.torch.Generator().manual_seed(seed)
         left_out = form.without
-        drawn = {}
+        drawn: dict[str, Tensor | None] = {}
         for tensor in self.op.inputs:
             value = draw(self.torch, tensor, lengths, kind, numbers, random)
             drawn[tensor.name] = None if tensor.name in left_out else value
@@ -139,19 +153,19 @@ class Reference:
             drawn[name] = eval(text, {"torch": self.torch, **lengths})
         return drawn
 
-    def words(self, inputs: dict, lengths: dict, numbers: dict) -> dict:
+    def words(self, inputs: dict[str, Any], lengths: Lengths, numbers: Numbers) -> dict[str, Any]:
         return {"torch": self.torch, **lengths, **numbers, **inputs}
 
-    def arguments(self, form: Form, inputs: dict, lengths: dict, numbers: dict) -> list:
+    def arguments(self, form: Form, inputs: dict[str, Any], lengths: Lengths, numbers: Numbers) -> list[Any]:
         """What a call of this form is given, made of the operation's own inputs."""
         words = self.words(inputs, lengths, numbers)
         return [eval(text, dict(words)) for text in form.arguments]
 
-    def outputs(self, inputs: dict, numbers: dict) -> dict:
+    def outputs(self, inputs: dict[str, Any], numbers: Numbers) -> dict[str, Any]:
         """The operation's outputs by name."""
         return dict(zip(self.op.outputs, flat(self.function(*inputs.values(), **numbers))))
 
-    def results(self, form: Form, inputs: dict, lengths: dict, numbers: dict) -> list:
+    def results(self, form: Form, inputs: dict[str, Any], lengths: Lengths, numbers: Numbers) -> list[Any]:
         """What a call of this form returns."""
         outputs = self.outputs(inputs, numbers)
         if form.results is None:
@@ -160,7 +174,7 @@ class Reference:
         return [eval(text, dict(words)) for text in form.results]
 
 
-def deviation(torch, got, wanted) -> float:
+def deviation(torch: ModuleType, got: Any, wanted: Tensor) -> float:
     """How far a result is from what is wanted, in parts of the largest of its row; FAR where they cannot be compared."""
     if not isinstance(got, torch.Tensor) or got.shape != wanted.shape:
         return FAR
@@ -178,7 +192,7 @@ def deviation(torch, got, wanted) -> float:
     return float(((got - wanted).abs() / size.clamp_min(1e-290)).amax().clamp_max(FAR))
 
 
-def alike(torch, got, wanted) -> bool:
+def alike(torch: ModuleType, got: Tensor, wanted: Tensor) -> bool:
     """Whether two results are the same, NaN and infinities included."""
     if got.shape != wanted.shape:
         return False
@@ -187,9 +201,10 @@ def alike(torch, got, wanted) -> bool:
     return bool(torch.isclose(got.double(), wanted.double(), rtol=1e-7, atol=1e-12, equal_nan=True).all())
 
 
-def placed(torch, got: list, wanted: list) -> list | None:
+def placed(torch: ModuleType, got: Sequence[Any], wanted: Sequence[Tensor]) -> list[int] | None:
     """Which of the wanted results each is, by nearness; None where one has no counterpart of its shape."""
-    free, places = list(range(len(wanted))), []
+    free = list(range(len(wanted)))
+    places: list[int] = []
     for one in got:
         near = [(deviation(torch, one, wanted[place]), place) for place in free]
         near = [pair for pair in near if pair[0] < FAR]
@@ -200,11 +215,11 @@ def placed(torch, got: list, wanted: list) -> list | None:
     return places
 
 
-def shapes(torch, values: list) -> str:
+def shapes(torch: ModuleType, values: Sequence[Any]) -> str:
     return ", ".join(str(list(one.shape)) if isinstance(one, torch.Tensor) else type(one).__name__ for one in values)
 
 
-def halved(tensor, first: int):
+def halved(tensor: Tensor, first: int) -> Tensor:
     """The first axis as two, where it is the leading one."""
     if tensor.dim() and tensor.shape[0] == first:
         return tensor.unflatten(0, (2 if first % 2 == 0 else 3, -1))

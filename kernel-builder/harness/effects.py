@@ -3,17 +3,27 @@
 Owns: parameters that no template takes, writes, aliases, gradients, training, the form of what is returned. Never: decides what
 fits, looks for calls.
 """
-# pyright: basic
 
 from __future__ import annotations
 
 import itertools
 import random
+from typing import TYPE_CHECKING, Any
 
 from calls import DRAWN, FLOATS, deviation, flat, halved, usual, widened
 from casting import cast_to
 from protocol_trace import Form
 from variations import is_known, others, reads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+
+    from torch import Tensor
+
+    from calls import Lengths, Numbers, Reference
+    from subject import Subject
 
 # How far a gradient may be from the template's, in parts of the largest of its row.
 NEAR = 1e-7
@@ -21,7 +31,7 @@ NEAR = 1e-7
 FEW = 3
 
 
-def same(torch, one, other) -> bool:
+def same(torch: ModuleType, one: Any, other: Any) -> bool:
     """Whether two values of results are the same, dtypes and NaN included."""
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return type(one) is type(other) and one == other
@@ -30,36 +40,46 @@ def same(torch, one, other) -> bool:
     return bool(((one == other) | (one != one) & (other != other)).all())
 
 
-def elements(torch, tensor) -> set:
+def elements(torch: ModuleType, tensor: Tensor) -> set[int]:
     """The places of a tensor's elements in its storage."""
     places = torch.arange(tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1))
     return set(places.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset()).flatten().tolist())
 
 
-def overlaps(torch, one, other) -> bool:
+def overlaps(torch: ModuleType, one: Tensor, other: Tensor) -> bool:
     """Whether two tensors have an element of memory in common."""
     if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr() or not one.numel() or not other.numel():
         return False
     return bool(elements(torch, one) & elements(torch, other))
 
 
-def dtype_name(dtype) -> str:
+def dtype_name(dtype: object) -> str:
     """`bfloat16` for `torch.bfloat16`."""
     return str(dtype).removeprefix("torch.")
 
 
 class Effects:
-    """An attempt that is near, and what else its call does."""
+    """An attempt that is near, and what else its call does. `prepared` are the operation's scalars, the person's numbers and
+    the lengths of the call."""
 
-    def __init__(self, attempts, reference, form: Form, trial: dict) -> None:
-        self.torch, self.subject = attempts.torch, attempts.subject
+    def __init__(
+        self,
+        torch: ModuleType,
+        subject: Subject,
+        reference: Reference,
+        form: Form,
+        trial: dict[str, Any],
+        prepared: tuple[Numbers, Numbers, Lengths],
+    ) -> None:
+        self.torch, self.subject = torch, subject
         self.reference, self.form, self.trial = reference, form, trial
         self.op = reference.op
-        self.scalars, self.own, self.lengths = attempts.prepared(reference, form, trial, 0, 0)
-        self.known: dict = {}
+        self.scalars, self.own, self.lengths = prepared
+        self.order: list[str] = trial["order"]
+        self.known: dict[tuple[str, Any], list[Any] | None] = {}
         self.shown = self.tensors(self.inputs("normal"))
 
-    def seen(self) -> dict:
+    def seen(self) -> dict[str, Any]:
         """Everything for the report."""
         slots, parts = self.aliases()
         dtypes, failing = self.dtypes()
@@ -78,36 +98,36 @@ class Effects:
             "made_with": self.subject.made_with,
         }
 
-    def inputs(self, kind: str) -> dict:
+    def inputs(self, kind: str) -> dict[str, Tensor | None]:
         return self.reference.inputs(self.form, self.lengths, kind, self.scalars, 77)
 
-    def tensors(self, inputs: dict) -> list:
+    def tensors(self, inputs: dict[str, Tensor | None]) -> list[Tensor]:
         """Arguments for the user's function."""
         found = self.reference.arguments(self.form, inputs, self.lengths, self.scalars)
         return [self.split(one) for one in found]
 
-    def split(self, tensor):
+    def split(self, tensor: Tensor) -> Tensor:
         first = self.lengths[self.op.axes[0].name]
         return halved(tensor, first) if self.trial["split"] else tensor
 
     def slot_of(self, name: str) -> str | None:
         """The person's parameter that is an input of the operation as it is."""
         arguments = self.form.arguments
-        return self.trial["order"][arguments.index(name)] if name in arguments else None
+        return self.order[arguments.index(name)] if name in arguments else None
 
-    def call(self, tensors: list, changed: dict | None = None):
-        return self.subject.callable(self.trial["order"], self.own, changed)(*tensors)
+    def call(self, tensors: Sequence[Tensor], changed: dict[str, Any] | None = None) -> Any:
+        return self.subject.callable(self.order, self.own, changed)(*tensors)
 
-    def mode(self, dtype):
+    def mode(self, dtype: Any) -> AbstractContextManager[Any]:
         return widened(self.torch) if dtype == self.torch.float64 else usual(self.torch)
 
     # Parameters that no input and no scalar of the operation takes.
 
-    def outcome(self, changed: dict, kind: str, dtype):
+    def outcome(self, changed: dict[str, Any], kind: str, dtype: Any) -> list[Any] | None:
         """Results and arguments after a call with other values of some parameters; None where it fails."""
         torch = self.torch
         given = [cast_to(one, dtype).clone() for one in self.tensors(self.inputs(kind))]
-        changed = self.subject.buffers_in(dtype, self.trial["order"]) | changed
+        changed = self.subject.buffers_in(dtype, self.order) | changed
         torch.manual_seed(0)
         before = torch.get_rng_state(), random.getstate()
         try:
@@ -118,7 +138,7 @@ class Effects:
         self.drew = random.getstate() != before[1] or not torch.equal(torch.get_rng_state(), before[0])
         return [*returned, *given]
 
-    def differs(self, changed: dict) -> bool | None:
+    def differs(self, changed: dict[str, Any]) -> bool | None:
         """Whether other values of parameters change anything; None where every such call fails."""
         torch, ran = self.torch, False
         runs = [*itertools.product(("normal", "wide"), (torch.float64, torch.float32)), ("normal", torch.bfloat16)]
@@ -142,22 +162,22 @@ class Effects:
                 return True
         return False if ran else None
 
-    def form_of(self, value) -> tuple:
+    def form_of(self, value: Any) -> tuple[Any, Any]:
         is_tensor = isinstance(value, self.torch.Tensor)
-        return (value.dtype, value.shape) if is_tensor else (type(value), None)
+        return (value.dtype, value.shape) if is_tensor else (type(value).__name__, None)
 
-    def baseline(self, kind: str, dtype):
+    def baseline(self, kind: str, dtype: Any) -> list[Any] | None:
         if (kind, dtype) not in self.known:
             self.known[kind, dtype] = self.outcome({}, kind, dtype)
         return self.known[kind, dtype]
 
-    def parameters(self) -> list:
+    def parameters(self) -> list[dict[str, Any]]:
         """Each parameter that is left alone, and what comes of other values."""
-        carried = set(self.trial["order"]) | set(self.own)
+        carried = set(self.order) | set(self.own)
         codes, words = self.subject.codes(), self.subject.words()
         found = [self.told(name, "passed-on") for name in self.subject.dropped if reads(codes, name)]
-        open_ones = []
-        shown = dict(zip(self.trial["order"], self.shown))
+        open_ones: list[tuple[dict[str, Any], list[Any]]] = []
+        shown = dict(zip(self.order, self.shown))
         for one in self.subject.slots() + [one for one in self.subject.parameters if one.kind != "tensor"]:
             if one.name in carried:
                 continue
@@ -191,12 +211,12 @@ class Effects:
                 row["effect"] = "unread"
         return found
 
-    def told(self, name: str, effect: str, value=None, pinned: bool = False) -> dict:
+    def told(self, name: str, effect: str, value: Any = None, pinned: bool = False) -> dict[str, Any]:
         """A parameter for the report."""
         is_buffer, word = name in self.subject.buffers, None if effect == "passed-on" else self.word(value)
         return {"name": name, "effect": effect, "buffer": is_buffer, "value": word, "pinned": pinned, "other": None}
 
-    def word(self, value) -> str:
+    def word(self, value: Any) -> str:
         """A value as Python writes it, shortly."""
         if isinstance(value, self.torch.Tensor):
             return f"a tensor of shape {list(value.shape)}"
@@ -205,9 +225,10 @@ class Effects:
 
     # Memory.
 
-    def overwrites(self) -> list:
+    def overwrites(self) -> list[dict[str, Any]]:
         """The person's arguments that the kernel overwrites, and whether the person's function leaves the same there."""
-        torch, found = self.torch, []
+        torch = self.torch
+        found: list[dict[str, Any]] = []
         for output, name in self.op.overwrites.items():
             slot = self.slot_of(name)
             if slot is None:
@@ -219,17 +240,19 @@ class Effects:
                 copies = [one.clone() for one in self.tensors(inputs)]
                 with widened(torch), torch.no_grad():
                     self.call(copies)
-                left = copies[self.trial["order"].index(slot)]
+                left = copies[self.order.index(slot)]
                 alike = alike and deviation(torch, left, wanted) < NEAR
             found.append({"slot": slot, "input": name, "alike": alike})
         return found
 
-    def aliases(self) -> tuple[list, list]:
+    def aliases(self) -> tuple[list[dict[str, Any]], list[list[int]]]:
         """Results that share memory with an argument, where the kernel's does not or the other way round; and results that
         share memory with each other."""
         torch = self.torch
-        texts = self.form.results or self.op.outputs
-        found, parts = [], []
+        texts: list[str] = self.form.results or self.op.outputs
+        places: list[int] = self.trial["places"] or []
+        found: list[dict[str, Any]] = []
+        parts: list[list[int]] = []
         for dtype in (torch.float32, torch.bfloat16):
             copies = [cast_to(one, dtype).clone() for one in self.tensors(self.inputs("normal"))]
             try:
@@ -237,9 +260,9 @@ class Effects:
                     got = flat(self.call(copies))
             except Exception:
                 continue
-            for number, (one, place) in enumerate(zip(got, self.trial["places"] or [])):
+            for number, (one, place) in enumerate(zip(got, places)):
                 written = self.op.overwrites.get(texts[place])
-                for slot, copy in zip(self.trial["order"], copies):
+                for slot, copy in zip(self.order, copies):
                     own, kernel = overlaps(torch, one, copy), written is not None and self.slot_of(written) == slot
                     row = {"result": number, "slot": slot, "own": own}
                     if own != kernel and row not in found:
@@ -249,7 +272,7 @@ class Effects:
                     parts.append([first, second])
         return found, parts
 
-    def scattered(self) -> list:
+    def scattered(self) -> list[int]:
         """The places of results that are not contiguous where the template's are."""
         torch, inputs = self.torch, self.inputs("normal")
         with widened(torch), torch.no_grad():
@@ -258,10 +281,12 @@ class Effects:
         pairs = enumerate(zip(got, self.trial["places"] or []))
         return [number for number, (one, place) in pairs if wanted[place].is_contiguous() and not one.is_contiguous()]
 
-    def dtypes(self) -> tuple[list, list]:
+    def dtypes(self) -> tuple[list[list[Any]], list[list[str]]]:
         """The dtypes of the results, the person's and the template's, where they differ for a dtype of the operation; and
         the dtypes for which the person's function fails alone, with the error."""
-        torch, other, failing = self.torch, [], []
+        torch = self.torch
+        other: list[list[Any]] = []
+        failing: list[list[str]] = []
         for dtype in FLOATS:
             drawn = self.inputs("normal").items()
             inputs = {key: None if one is None else cast_to(one, dtype) for key, one in drawn}
@@ -271,7 +296,7 @@ class Effects:
                 except Exception:  # an operator that the host lacks for the dtype
                     continue
                 try:
-                    buffers = self.subject.buffers_in(dtype, self.trial["order"])
+                    buffers = self.subject.buffers_in(dtype, self.order)
                     got = flat(self.call(self.tensors(inputs), buffers))
                 except Exception as problem:
                     failing.append([dtype_name(dtype), f"{type(problem).__name__}: {problem}"[:300]])
@@ -283,16 +308,16 @@ class Effects:
 
     # Gradients.
 
-    def gradients(self) -> dict:
+    def gradients(self) -> dict[str, Any]:
         """Inputs whose gradients differ, or are there on one side only, by the person's parameter or module tensor."""
-        found = {"own": [], "kernel": [], "differs": [], "error": None}
+        found: dict[str, Any] = {"own": [], "kernel": [], "differs": [], "error": None}
         for kind in DRAWN:
             self.gradients_on(kind, found)
             if found["error"]:
                 break
         return found
 
-    def gradients_on(self, kind: str, found: dict) -> None:
+    def gradients_on(self, kind: str, found: dict[str, Any]) -> None:
         """The same on inputs of one kind, which adds to what was found."""
         torch, inputs = self.torch, self.inputs(kind)
         leaves = {
@@ -303,7 +328,7 @@ class Effects:
         given = self.tensors(inputs)
         # Copies, since nothing may be written into a leaf.
         copies = [one.clone() for one in given]
-        places = self.trial["places"] or []
+        places: list[int] = self.trial["places"] or []
         try:
             with widened(torch):
                 got = flat(self.call(copies))
@@ -314,7 +339,7 @@ class Effects:
         except Exception as problem:
             found["error"] = f"{type(problem).__name__}: {problem}"[:300]
             return
-        of_slots = dict(zip(self.trial["order"], own[: len(given)]))
+        of_slots = dict(zip(self.order, own[: len(given)]))
         promised = [name for name in leaves if name in self.op.gradients]
         if kind == "normal":
             found["own"] = [slot for slot, one in of_slots.items() if one is not None]
@@ -337,20 +362,20 @@ class Effects:
             if not apart < NEAR:
                 found["differs"].append({"slots": slots, "input": name, "deviation": apart})
 
-    def apart(self, one, other) -> float:
+    def apart(self, one: Tensor, other: Tensor) -> float:
         """How far a gradient is from another, in parts of the largest of all rows."""
         return deviation(self.torch, one.flatten(), other.flatten())
 
-    def differentiate(self, terms: list, by: list) -> list:
+    def differentiate(self, terms: list[Tensor], by: list[Tensor]) -> list[Tensor | None]:
         if not terms:
             return [None] * len(by)
         by_them = [one for one in by if one.requires_grad]
         found = iter(self.torch.autograd.grad(sum(terms), by_them, allow_unused=True))
         return [next(found) if one.requires_grad else None for one in by]
 
-    def inputs_of(self, slot: str) -> set:
+    def inputs_of(self, slot: str) -> set[str]:
         """The inputs of the operation that an argument is made of."""
-        text = self.form.arguments[self.trial["order"].index(slot)]
+        text = self.form.arguments[self.order.index(slot)]
         return {node for node in compile(text, "argument", "eval").co_names if node != "torch"}
 
     # The rest.
@@ -370,11 +395,12 @@ class Effects:
         # With random numbers, equal results of two calls prove nothing about the next one.
         return not self.drew and all(same(self.torch, *pair) for pair in zip(got, wanted))
 
-    def written_state(self) -> list:
+    def written_state(self) -> list[str]:
         """Parameters and buffers of a module that a call changes, in training or not."""
         if not self.subject.is_module:
             return []
-        torch, found = self.torch, []
+        torch = self.torch
+        found: list[str] = []
         before = {key: one.detach().clone() for key, one in self.subject.tensors().items()}
         for is_training, dtype in itertools.product((False, True), (torch.float64, torch.float32)):
             self.subject.instance.train(is_training)

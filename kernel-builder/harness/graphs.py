@@ -2,22 +2,29 @@
 
 Owns: their form. Never: runs a function on values.
 """
-# pyright: basic
+
+from __future__ import annotations
 
 import math
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
 
 
-def narrow(torch, tensor):
+def narrow(torch: ModuleType, tensor: Tensor) -> Tensor:
     """A tensor for a graph: a copy, in float32 where it is in float64."""
     return tensor.to(torch.float32) if tensor.dtype == torch.float64 else tensor.clone()
 
 
-def ops(graph: dict) -> list:
+def ops(graph: dict[str, Any]) -> list[str]:
     return sorted({node["op"] for node in graph["nodes"]})
 
 
-def graph_of(torch, called, tensors: list) -> dict:
+def graph_of(torch: ModuleType, called: Callable[..., Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
     """The graph of one call in core ATen, in order: operators, arguments, shapes and dtypes."""
     exported = torch.export.export(called, tuple(tensors))
     table = torch.export.default_decompositions()
@@ -25,13 +32,14 @@ def graph_of(torch, called, tensors: list) -> dict:
         name, overload = kept.split(".")
         table.pop(getattr(getattr(torch.ops.aten, name), overload), None)
     graph = exported.run_decompositions(table).graph
-    nodes, constants = [], []
+    nodes: list[dict[str, Any]] = []
+    constants: list[float] = []
 
-    def word(value):
+    def word(value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
             return f"%{value.name}"
         if isinstance(value, (tuple, list)):
-            return [word(one) for one in value]
+            return [word(one) for one in cast("list[Any]", value)]
         if isinstance(value, (bool, int, str)) or value is None:
             return value
         if isinstance(value, float):
@@ -52,7 +60,8 @@ def graph_of(torch, called, tensors: list) -> dict:
             if type(value) is int:
                 constants.append(value)
         meta = node.meta.get("val")
-        first: Any = meta[0] if isinstance(meta, (tuple, list)) and meta else meta
+        several = cast("list[Any]", meta) if isinstance(meta, (tuple, list)) else [meta]
+        first: Any = several[0] if several else None
         is_tensor = isinstance(first, torch.Tensor)
         nodes.append(
             {

@@ -2,13 +2,14 @@
 
 Owns: the import, why it fails and where. Never: calls what it finds.
 """
-# pyright: basic
 
 import importlib.util
 import inspect
 import os
 import sys
 import traceback
+from types import ModuleType
+from typing import Any
 
 # Optional functions of the user's file begin with these words.
 HELPERS = ("example_inputs", "example_module")
@@ -20,16 +21,17 @@ class Unusable(Exception):  # noqa: N818, it says what a file is
     `kind` is `other`, `syntax`, `module`, `fails`, `ambiguous` or `unknown`, and `facts` are what an error of this kind shows.
     """
 
-    def __init__(self, reason: str, kind: str = "other", **facts) -> None:
+    def __init__(self, reason: str, kind: str = "other", **facts: Any) -> None:
         super().__init__(reason)
-        self.kind, self.facts = kind, facts
+        self.kind = kind
+        self.facts: dict[str, Any] = facts
 
-    def report(self) -> dict:
+    def report(self) -> dict[str, Any]:
         """The report of a file that cannot be used."""
         return {"unusable": {"kind": self.kind, "reason": str(self), **self.facts}}
 
 
-def load(path: str):
+def load(path: str) -> ModuleType:
     """The person's module; its folder is importable, as it is for a script."""
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location("from_reference", path)
@@ -56,7 +58,7 @@ def load(path: str):
     return module
 
 
-def failure(problem: BaseException, kind: str, path: str, **facts) -> Unusable:
+def failure(problem: BaseException, kind: str, path: str, **facts: Any) -> Unusable:
     """The error, and the last line of the user's own files that was running."""
     frames = traceback.extract_tb(problem.__traceback__)
     folder = os.path.dirname(path) + os.sep
@@ -74,11 +76,11 @@ def failure(problem: BaseException, kind: str, path: str, **facts) -> Unusable:
     )
 
 
-def own_names(module) -> list[tuple[str, int]]:
+def own_names(module: ModuleType) -> list[tuple[str, int]]:
     """The functions and modules that the file defines, each with its line."""
     import torch
 
-    found = []
+    found: list[tuple[str, int]] = []
     for key, value in vars(module).items():
         is_ours = getattr(value, "__module__", None) == module.__name__
         is_kind = inspect.isfunction(value) or (inspect.isclass(value) and issubclass(value, torch.nn.Module))
@@ -87,7 +89,7 @@ def own_names(module) -> list[tuple[str, int]]:
     return found
 
 
-def line_of(value) -> int:
+def line_of(value: Any) -> int:
     """The line of a definition; 1 where Python does not know it."""
     try:
         return inspect.getsourcelines(inspect.unwrap(value) if inspect.isfunction(value) else value)[1]
@@ -95,7 +97,7 @@ def line_of(value) -> int:
         return 1
 
 
-def chosen(module, name: str | None):
+def chosen(module: ModuleType, name: str | None) -> tuple[str, Any]:
     """The function or class that is meant: the one that is named, else the only public one that the file defines."""
     own = own_names(module)
     if name is not None:

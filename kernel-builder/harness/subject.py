@@ -3,14 +3,21 @@
 Owns: what its parameters are (tensors, numbers, left alone), the example inputs of the file, the numbers in its code.
 Never: knows a template.
 """
-# pyright: basic
+
+from __future__ import annotations
 
 import inspect
-from typing import Any
+from types import CodeType
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from loading import Unusable, chosen, load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
 
 # What a parameter without annotation and default is taken for, by its name; anything else is a tensor.
 NUMBERS = {"eps": float, "epsilon": float, "variance_epsilon": float, "norm_eps": float}
@@ -33,13 +40,20 @@ class Parameter:
     """
 
     def __init__(
-        self, name: str, kind: str, value=None, optional: bool = False, keyword: bool = False, pinned: bool = False
+        self,
+        name: str,
+        kind: str,
+        value: Any = None,
+        optional: bool = False,
+        keyword: bool = False,
+        pinned: bool = False,
     ) -> None:
-        self.name, self.kind, self.value = name, kind, value
+        self.name, self.kind = name, kind
+        self.value: Any = value
         self.optional, self.keyword, self.pinned = optional, keyword, pinned
 
 
-def kind_of(parameter: inspect.Parameter, given: bool, value) -> Parameter:
+def kind_of(parameter: inspect.Parameter, given: bool, value: Any) -> Parameter:
     """What a parameter of a signature is."""
     name, default = parameter.name, parameter.default
     keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
@@ -83,12 +97,12 @@ class Subject:
         self.name, found = chosen(self.module, name)
         self.is_module = inspect.isclass(found)
         self.lengths: list[int] = []
-        self.length_parameter = None
+        self.length_parameter: str | None = None
         self.made_with: list[str] = []
         self.dropped: list[str] = []
         self.state: dict[str, torch.Tensor] = {}
         self.buffers: set[str] = set()
-        self.found = found
+        self.found: Any = found
         self.instance: Any = None
         example = self.example()
         if self.is_module:
@@ -110,30 +124,33 @@ class Subject:
         self.example_values = example
         for value in example.values():
             self.lengths += list(value.shape) if isinstance(value, torch.Tensor) else []
-            self.lengths += [one for one in value if isinstance(one, int)] if isinstance(value, (tuple, list)) else []
+            several = cast("list[Any]", value) if isinstance(value, (tuple, list)) else []
+            self.lengths += [one for one in several if isinstance(one, int)]
         for value in self.state.values():
             self.lengths += list(value.shape)
         self.hints = self.numbers()
 
     def numbers(self) -> list[int]:
         """Numbers that may be a length or a count: in the code, in what it reads of its file, in a module's attributes."""
-        found = []
+        found: list[int] = []
         for code in self.codes():
             found += [one for one in code.co_consts if type(one) is int]
             found += [one for one in map(vars(self.module).get, code.co_names) if type(one) is int]
         if self.is_module:
-            found += [one for module in self.instance.modules() for one in vars(module).values() if type(one) is int]
+            found += [one for module in self.parts() for one in vars(module).values() if type(one) is int]
         return [one for one in dict.fromkeys(found) if one in HINTS][:MOST_HINTS]
 
-    def codes(self) -> list:
+    def parts(self) -> list[torch.nn.Module]:
+        """The module and its parts; nothing for a function."""
+        return list(self.instance.modules()) if self.is_module else []
+
+    def codes(self) -> list[CodeType]:
         """The code of the function, or of the forward passes of a module and its parts, with what is defined inside."""
-        if self.is_module:
-            functions = [
-                type(one).forward for one in self.instance.modules() if isinstance(type(one).forward, FUNCTION)
-            ]
-        else:
+        functions: list[Any] = [type(one).forward for one in self.parts()]
+        functions = [one for one in functions if isinstance(one, FUNCTION)]
+        if not self.is_module:
             functions = [inspect.unwrap(self.found)]
-        found = [function.__code__ for function in functions if hasattr(function, "__code__")]
+        found: list[CodeType] = [function.__code__ for function in functions if hasattr(function, "__code__")]
         for code in found:
             found += [one for one in code.co_consts if inspect.iscode(one)]
         return found
@@ -145,12 +162,12 @@ class Subject:
         while hasattr(wrapper, "__wrapped__"):
             codes += [wrapper.__code__] if isinstance(wrapper, FUNCTION) else []
             wrapper = wrapper.__wrapped__
-        parts = list(self.instance.modules()) if self.is_module else []
-        places = [vars(self.module), *map(vars, parts), *(vars(one)["_modules"] for one in parts)]
+        parts = self.parts()
+        places: list[Any] = [vars(self.module), *map(vars, parts), *(vars(one)["_modules"] for one in parts)]
         places += [
             vars(kind) for part in parts for kind in type(part).__mro__ if kind.__module__ == self.module.__name__
         ]
-        texts = []
+        texts: list[Any] = []
         for code in codes:
             texts += code.co_consts
             for one in [place[name] for name in code.co_names for place in places if name in place]:
@@ -162,12 +179,12 @@ class Subject:
                 elif isinstance(one, str):
                     texts.append(one)
             codes += [one for one in code.co_consts if inspect.iscode(one) and one not in codes]
-        texts += [one for text in texts if isinstance(text, (tuple, frozenset)) for one in text]
+        texts += [one for text in texts if isinstance(text, (tuple, frozenset)) for one in cast("list[Any]", text)]
         return list(
             dict.fromkeys(one for one in texts if isinstance(one, str) and "\n" not in one and 0 < len(one) <= 20)
         )
 
-    def bind(self, parameters, example):
+    def bind(self, parameters: list[inspect.Parameter], example: dict[Any, Any]) -> list[inspect.Parameter]:
         """Gives positional examples the names of the parameters."""
         for place, parameter in enumerate(parameters):
             if place in example:
@@ -177,7 +194,7 @@ class Subject:
             raise Unusable(f"example_inputs() gives `{unknown[0]}`, which the call does not take")
         return parameters
 
-    def example(self) -> dict:
+    def example(self) -> dict[Any, Any]:
         """What `example_inputs()` of the file gives, or that for this function, by name or place."""
         own = getattr(self.module, f"example_inputs_{self.name}", None)
         maker = own or getattr(self.module, "example_inputs", None)
@@ -185,11 +202,11 @@ class Subject:
             return {}
         given = maker()
         if isinstance(given, dict):
-            return dict(given)
-        given = given if isinstance(given, (tuple, list)) else [given]
-        return dict(enumerate(given))
+            return dict(cast("dict[str, Any]", given))
+        values = cast("list[Any]", given) if isinstance(given, (tuple, list)) else [given]
+        return dict(enumerate(values))
 
-    def constructor(self, found) -> None:
+    def constructor(self, found: Any) -> None:
         """Makes an instance, and finds the parameter that a length is given for."""
         maker = getattr(self.module, "example_module", None)
         if maker is not None:
@@ -217,7 +234,7 @@ class Subject:
             self.instance = self.made(found)
         self.settle()
 
-    def made(self, found):
+    def made(self, found: Any) -> Any:
         """An instance for the first of some lengths that its constructor accepts."""
         if self.length_parameter is None:
             return found()
@@ -242,16 +259,16 @@ class Subject:
             self.instance = self.found(**{self.length_parameter: length})
             self.settle()
 
-    def buffers_in(self, dtype, taken: list) -> dict:
+    def buffers_in(self, dtype: torch.dtype, taken: list[str]) -> dict[str, Tensor]:
         """The floating-point buffers in a dtype, as `Module.to()` makes them, but for those that a call is given as tensors."""
         found = {key: self.state[key] for key in sorted(self.buffers - set(taken))}
         return {key: one.to(dtype) for key, one in found.items() if one.is_floating_point()}
 
-    def tensors(self) -> dict:
+    def tensors(self) -> dict[str, Tensor]:
         """The parameters and buffers that a module has now, those out of its state dict included."""
         return {**dict(self.instance.named_parameters()), **dict(self.instance.named_buffers())}
 
-    def restore(self, values: dict) -> None:
+    def restore(self, values: dict[str, Tensor]) -> None:
         """Gives parameters and buffers these values again."""
         for key, value in values.items():
             owner, _, name = key.rpartition(".")
@@ -267,7 +284,7 @@ class Subject:
         own = [Parameter(key, "tensor", optional=key in self.buffers) for key in self.state]
         return [one for one in self.parameters if one.kind == "tensor"] + own
 
-    def value_of(self, one: Parameter, given: dict, numbers: dict):
+    def value_of(self, one: Parameter, given: dict[str, Any], numbers: dict[str, Any]) -> Any:
         """Argument for a parameter."""
         if one.kind == "tensor":
             return given.get(one.name, one.value)
@@ -280,17 +297,21 @@ class Subject:
             return {"float": 1.0, "int": first.shape[-1] if first.dim() else 1, "bool": False}[one.kind]
         return value
 
-    def callable(self, names: list[str], numbers: dict, changed: dict | None = None):
+    def callable(
+        self, names: list[str], numbers: dict[str, Any], changed: dict[str, Any] | None = None
+    ) -> Callable[..., Any]:
         """A function of the tensors of these slots, in this order; `numbers` are passed by name, as `changed` in place of
         what a parameter or a tensor of the module has."""
-        subject, changed = self, changed or {}
+        subject, replaced = self, changed or {}
 
-        def arguments(tensors):
+        def arguments(tensors: tuple[Tensor, ...]) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
             given = dict(zip(names, tensors))
-            positional, by_name, named = [], {}, False
+            positional: list[Any] = []
+            by_name: dict[str, Any] = {}
+            named = False
             for one in subject.parameters:
-                value = changed[one.name] if one.name in changed else subject.value_of(one, given, numbers)
-                is_given = one.name in given or one.name in numbers or one.name in changed or one.pinned
+                value = replaced[one.name] if one.name in replaced else subject.value_of(one, given, numbers)
+                is_given = one.name in given or one.name in numbers or one.name in replaced or one.pinned
                 left_out = one.optional and not is_given
                 named = named or one.keyword or left_out
                 if left_out and one.kind != "fixed":
@@ -299,13 +320,13 @@ class Subject:
                     by_name[one.name] = value
                 else:
                     positional.append(value)
-            held = {**given, **changed}
+            held = {**given, **replaced}
             return positional, by_name, {key: held[key] for key in subject.state if key in held}
 
         if not self.is_module:
 
             class Called(torch.nn.Module):
-                def forward(self, *tensors):
+                def forward(self, *tensors: Tensor) -> Any:
                     positional, by_name, _ = arguments(tensors)
                     return subject.found(*positional, **by_name)
 
@@ -316,7 +337,7 @@ class Subject:
                 super().__init__()
                 self.inner = [subject.instance]
 
-            def forward(self, *tensors):
+            def forward(self, *tensors: Tensor) -> Any:
                 positional, by_name, state = arguments(tensors)
                 return torch.func.functional_call(self.inner[0], state, tuple(positional), by_name)
 

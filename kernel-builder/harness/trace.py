@@ -6,7 +6,6 @@ One job as JSON on standard input; for each of its names a report on standard ou
 form of a template (how a call of its operation is written), an order of the person's parameters, and values for the
 numbers. One that is far off at the first inputs is not tried on more.
 """
-# pyright: basic
 
 from __future__ import annotations
 
@@ -15,13 +14,18 @@ import math
 import os
 import site
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch import Tensor
+
     from protocol_trace import TraceJob
+    from subject import Subject
 
 
-def guessed(torch, subject) -> tuple:
+def guessed(torch: ModuleType, subject: Subject) -> tuple[dict[str, Any] | None, str | None]:
     """A graph of the function alone, with the example inputs or simple ones; the error where it has none."""
     subject.resize(16)
     slots = subject.slots()
@@ -32,7 +36,7 @@ def guessed(torch, subject) -> tuple:
     error = "nothing was tried"
     for rank in ((2, 1), (2, 2), (3, 1), (3, 3), (3, 2), (1, 1), (4, 4)):
         shape = {1: [16], 2: [6, 16], 3: [2, 6, 16], 4: [2, 3, 6, 16]}
-        tensors = []
+        tensors: list[Tensor] = []
         for place, one in enumerate(needed):
             known = examples.get(one.name, subject.state.get(one.name))
             value = torch.randn(shape[rank[0] if place == 0 else rank[1]])
@@ -49,12 +53,12 @@ def guessed(torch, subject) -> tuple:
     return None, error
 
 
-def finite(value):
+def finite(value: Any) -> float | None:
     """A number that JSON has; None for anything else."""
     return value if isinstance(value, (bool, int, float)) and math.isfinite(value) else None
 
 
-def report(torch, job: TraceJob, name: str | None) -> dict:
+def report(torch: ModuleType, job: TraceJob, name: str | None) -> dict[str, Any]:
     """Everything that was seen of one function or class."""
     from attempts import Attempts
     from calls import FAR, FLOATS, NEAR, Reference
@@ -70,7 +74,8 @@ def report(torch, job: TraceJob, name: str | None) -> dict:
         return Unusable(f"a call of it cannot be prepared: {type(problem).__name__}: {problem}"[:600]).report()
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
-    attempts, tried = Attempts(torch, subject), []
+    attempts = Attempts(torch, subject)
+    tried: list[dict[str, Any]] = []
     for template in job.templates:
         reference = Reference(torch, template)
         for number, form in enumerate(reference.forms):
@@ -79,7 +84,7 @@ def report(torch, job: TraceJob, name: str | None) -> dict:
                 if trial.get("deviation", FAR) < NEAR:
                     trial["facts"] = attempts.prove(reference, form, trial)
                 tried.append(trial)
-    known = {}
+    known: dict[str, list[str]] = {}
     near = any("facts" in one for one in tried)
     torch.set_default_dtype(torch.float32)
     graph, error = (None, None) if near else guessed(torch, subject)
@@ -89,11 +94,12 @@ def report(torch, job: TraceJob, name: str | None) -> dict:
             numbers = {one.name: ("is", one.default) for one in reference.op.scalars}
             trial = {"numbers": numbers, "changed": {}}
             known[reference.name] = attempts.template_ops(reference, reference.forms[0], trial)
-    translated = {"translation": None, "untranslated": None}
+    translated: dict[str, Any] = {"translation": None, "untranslated": None}
     if job.translates and not near:
-        from translation import translation
+        # translation.py is checked in basic mode, so its types are not known here.
+        from translation import translation  # pyright: ignore[reportUnknownVariableType]
 
-        translated = translation(subject)
+        translated = cast("dict[str, Any]", translation(subject))
     return {
         "torch": torch.__version__,
         "name": subject.name,

@@ -2,9 +2,15 @@
 
 Owns: the values for each type, what code reads. Never: calls a function.
 """
-# pyright: basic
+
+from __future__ import annotations
 
 import dis
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Options that functions of torch take.
 WORDS = ("none", "tanh", "mean", "sum", "max", "silu", "swish", "gelu", "relu", "sigmoid")
@@ -12,7 +18,7 @@ WORDS = ("none", "tanh", "mean", "sum", "max", "silu", "swish", "gelu", "relu", 
 FEW_WORDS = 4
 
 
-def reads(codes: list, name: str) -> bool:
+def reads(codes: list[CodeType], name: str) -> bool:
     """Whether code reads a variable; True where the code is not known."""
     if not codes:
         return True
@@ -22,21 +28,22 @@ def reads(codes: list, name: str) -> bool:
         for step in dis.get_instructions(code):
             if not step.opname.startswith("LOAD_"):
                 continue
-            values = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+            values = cast("tuple[Any, ...]", step.argval) if isinstance(step.argval, tuple) else (step.argval,)
             if name in values and not step.opname.startswith("LOAD_CONST"):
                 return True
     return False
 
 
-def is_known(torch, value) -> bool:
+def is_known(torch: ModuleType, value: Any) -> bool:
     """Whether `others` knows values of the type of this one."""
     types = (torch.Tensor, bool, int, float, str, torch.dtype)
     return isinstance(value, types) or type(value) in (tuple, list, torch.Size) or callable(value)
 
 
-def others(torch, words: list, value, tensors: list) -> list:
+def others(torch: ModuleType, words: list[str], value: Any, tensors: list[Tensor]) -> list[Any]:
     """Values besides the one that a parameter has; `words` are those of the function's code."""
     first = tensors[0]
+    found: list[Any]
     if value is None:
         return for_none(torch, words, tensors)
     if isinstance(value, torch.Tensor):
@@ -56,22 +63,28 @@ def others(torch, words: list, value, tensors: list) -> list:
         found = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
     elif type(value) in (tuple, list, torch.Size):
         kind = list if type(value) is list else tuple
-        found = [kind(), kind(reversed(value))]
-        if all(type(one) in (int, float) for one in value):
-            found += [kind(one + 1 for one in value), kind(first.shape[-2:]), kind(first.shape), kind([1])]
+        held = cast("list[Any]", value)
+        found = [kind(), kind(reversed(held))]
+        if all(type(one) in (int, float) for one in held):
+            found += [kind(one + 1 for one in held), kind(first.shape[-2:]), kind(first.shape), kind([1])]
     elif callable(value):
-        return [torch.tanh, torch.sigmoid, lambda *arguments, **named: arguments[0]]
+        return [torch.tanh, torch.sigmoid, first_of]
     else:
         # Code that does not use it takes anything.
         return [None, object()]
-    kept = []
+    kept: list[Any] = []
     for one in found:
         if (type(one), one) not in [(type(other), other) for other in kept] and one != value:
             kept.append(one)
     return kept
 
 
-def for_none(torch, words: list, tensors: list) -> list:
+def first_of(*arguments: Any, **_named: Any) -> Any:
+    """A function that any call can be given."""
+    return arguments[0]
+
+
+def for_none(torch: ModuleType, words: list[str], tensors: list[Tensor]) -> list[Any]:
     """Values to try for a parameter that is None: tensors of the known shapes, numbers, strings."""
     first = tensors[0]
     shapes = list(

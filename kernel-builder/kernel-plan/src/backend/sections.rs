@@ -53,24 +53,40 @@ pub(crate) fn with_binding<'a>(
     own.into_iter().map(|path| (path, None)).chain(sections).filter(|(path, _)| compiles(path)).collect()
 }
 
+/// Adds what another section asks of a source that both list. Every key is named, so that a new one is not forgotten.
 fn join(known: &mut Kernel, other: &Kernel) {
-    let unlisted = known.cuda_capabilities.is_empty() || other.cuda_capabilities.is_empty();
-    add(&mut known.cuda_capabilities, &other.cuda_capabilities);
+    let Kernel {
+        // The source is one of the first section. Variants without a section have left it out before.
+        name: _,
+        backend: _,
+        src: _,
+        cuda_minver: _,
+        depends,
+        include,
+        cxx_flags,
+        cuda_capabilities,
+        cuda_flags,
+        rocm_archs,
+        hip_flags,
+        sycl_flags,
+    } = other;
+    let unlisted = known.cuda_capabilities.is_empty() || cuda_capabilities.is_empty();
+    add(&mut known.cuda_capabilities, cuda_capabilities);
     if unlisted {
         known.cuda_capabilities.clear();
     }
-    let unlisted = known.rocm_archs.is_empty() || other.rocm_archs.is_empty();
-    add(&mut known.rocm_archs, &other.rocm_archs);
+    let unlisted = known.rocm_archs.is_empty() || rocm_archs.is_empty();
+    add(&mut known.rocm_archs, rocm_archs);
     if unlisted {
         known.rocm_archs.clear();
     }
-    add(&mut known.include, &other.include);
-    add(&mut known.depends, &other.depends);
+    add(&mut known.include, include);
+    add(&mut known.depends, depends);
     let flags = [
-        (&mut known.cxx_flags, &other.cxx_flags),
-        (&mut known.cuda_flags, &other.cuda_flags),
-        (&mut known.hip_flags, &other.hip_flags),
-        (&mut known.sycl_flags, &other.sycl_flags),
+        (&mut known.cxx_flags, cxx_flags),
+        (&mut known.cuda_flags, cuda_flags),
+        (&mut known.hip_flags, hip_flags),
+        (&mut known.sycl_flags, sycl_flags),
     ];
     for (known, other) in flags {
         // The same list is not repeated; of different ones every word counts, for a flag may take the next as its value.

@@ -305,6 +305,14 @@ pub struct Kernel {
     pub sycl_flags: Vec<Spanned<String>>,
 }
 
+impl Kernel {
+    /// The flags of every key that has some, in the order of the keys.
+    pub fn flags(&self) -> impl Iterator<Item = &Spanned<String>> {
+        let Self { cxx_flags, cuda_flags, hip_flags, sycl_flags, .. } = self;
+        [cxx_flags, cuda_flags, hip_flags, sycl_flags].into_iter().flatten()
+    }
+}
+
 /// An entry of `depends`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dependency(&'static str);

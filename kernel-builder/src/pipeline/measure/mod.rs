@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::build::Kernel;
 
 use crate::archive::{self, Earlier, Unfinished};
 use crate::base::digest::{Digest, DigestBuilder};
@@ -158,11 +159,7 @@ pub(crate) fn about(project: &Project, artifact: &Artifact) -> Result<About, Fai
         .kernels
         .iter()
         .filter(|kernel| kernel.backend.value.to_string() == artifact.backend)
-        .flat_map(|kernel| {
-            [&kernel.cxx_flags, &kernel.cuda_flags, &kernel.hip_flags, &kernel.sycl_flags]
-                .into_iter()
-                .flatten()
-        })
+        .flat_map(Kernel::flags)
         .chain(project.build.framework.cxx_flags());
     let mut own: Vec<String> = Vec::new();
     for flag in flags {
