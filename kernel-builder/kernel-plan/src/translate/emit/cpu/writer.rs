@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use super::super::super::index::Index;
 use super::super::super::kernel::{Buffer, Form, Kernel, NodeId, Role, Store};
-use super::super::super::length::Length;
 use super::super::super::plan::Plan;
 use super::super::super::program::{Element, Program};
 use super::super::super::spell;
@@ -16,7 +15,7 @@ use crate::units::Dtype;
 
 pub(super) struct Writer<'a> {
     pub(super) words: Words<'a>,
-    project: &'a Project,
+    pub(super) project: &'a Project,
     /// The axis along which pieces are cut.
     pub(super) inner: usize,
     /// Expressions with a name in scope.
