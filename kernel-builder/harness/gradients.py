@@ -8,9 +8,11 @@ translated.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
+from torch._guards import detect_fake_mode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -49,7 +51,7 @@ def joint(exported, inputs: list, outputs: list, wanted: list[int], differentiab
         with traceback.preserve_node_meta():
             return torch.fx.Interpreter(found).run(*tensors)
 
-    fake = torch._guards.detect_fake_mode(inputs)
+    fake = detect_fake_mode(inputs)
     assert fake is not None
     with warnings.catch_warnings(), fake, enable_python_dispatcher():
         warnings.simplefilter("ignore")
@@ -57,7 +59,8 @@ def joint(exported, inputs: list, outputs: list, wanted: list[int], differentiab
         found = make_fx(called)(*gradients, *inputs)
         # Autograd adds up in place; without that, every value is written once.
         pure = torch.func.functionalize(functional, remove="mutations")
-        found = make_fx(pure, decomposition_table=dict(table().items()))(*gradients, *inputs)
+        rules: Any = dict(table().items())
+        found = make_fx(pure, decomposition_table=rules)(*gradients, *inputs)
     found.graph.eliminate_dead_code()
     return found
 
@@ -73,7 +76,7 @@ def remember_lines(functions: list) -> None:
 
 def differentiable_of(exported, inputs: list, wanted: list[int]) -> list[int]:
     """The places of the results that follow from `wanted` inputs so that they have a gradient."""
-    fake = torch._guards.detect_fake_mode(inputs)
+    fake = detect_fake_mode(inputs)
     assert fake is not None
     with fake, torch.enable_grad():
         own = [one.detach().requires_grad_(place in wanted) for place, one in enumerate(inputs)]
@@ -101,7 +104,7 @@ def gradient(subject, exported, names: list[str], forward: dict, function: str) 
         raise Untranslated("no result depends on a floating-point argument in a way that has a gradient")
     graph = joint(exported, inputs, outputs, wanted, differentiable)
     nodes = list(graph.graph.nodes)
-    results = nodes[-1].args[0]
+    results: Any = nodes[-1].args[0]
     described = Described(nodes, {}, subject.module.__file__)
     places = [node for node in nodes if node.op == "placeholder"]
     titles = [f"grad_{own[place]}" for place in differentiable] + [identifier(name) for name in names]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from subject import Subject
 from translation import translation
@@ -24,6 +25,30 @@ def example_inputs_cast():
 
 def cast(x):
     return (x.float() / 3).to(x.dtype)
+
+
+def example_inputs_added():
+    return torch.randn(3, 5), torch.randn(3, 5)
+
+
+def added(x, y):
+    return x + y
+
+
+def example_inputs_scaled_places():
+    return torch.randn(3, 5), torch.randint(0, 3, (3, 5))
+
+
+def scaled_places(x, places):
+    return torch.exp(x) * places, places + 1
+
+
+def example_inputs_compared():
+    return torch.randn(3, 5), torch.randn(3, 5)
+
+
+def compared(x, y):
+    return x > y
 
 
 def branching(x):
@@ -83,10 +108,35 @@ def test_parameters_of_a_module_are_arguments(said):
     assert "functional_call" in found["reference"]["text"]
 
 
+def test_a_sum_has_one_gradient_and_keeps_no_argument(said):
+    found = said("added")["translation"]["gradient"]
+    assert found["inputs"] == ["x", "y"]
+    assert found["same"] == {"y": "x"}
+    assert [one["name"] for one in found["graph"]["inputs"]] == ["grad_out"]
+    assert found["graph"]["results"] == ["grad_x"]
+
+
+def test_a_gradient_has_lines_and_a_reference(said):
+    found = said("scaled_places")["translation"]["gradient"]
+    assert [one["name"] for one in found["graph"]["inputs"]] == ["grad_out_0", "x", "places"]
+    assert found["graph"]["nodes"][-1]["line"] == 30
+    space: dict = {}
+    exec(FILE + found["reference"]["text"], space)
+    x, places = torch.randn(3, 5, dtype=torch.float64), torch.randint(0, 3, (3, 5))
+    one = torch.ones_like(x)
+    assert torch.equal(space["scaled_places_backward"](one, x, places), torch.exp(x) * places)
+
+
+def test_a_function_without_a_gradient_is_translated(said):
+    found = said("compared")["translation"]
+    assert found["gradient"] is None
+    assert "no result depends on a floating-point argument" in found["ungraded"]
+
+
 @pytest.mark.parametrize(
     ("name", "what", "line"),
     [
-        ("branching", "it decides by the values of tensors", 19),
+        ("branching", "it decides by the values of tensors", 43),
         ("overwriting", "it changes `x`", None),
         ("viewed", "its result is a view of its argument `x`", None),
     ],

@@ -45,18 +45,6 @@ pub(crate) fn current(root: &Path) -> Result<Digests, String> {
     Ok(names.into_iter().zip(self::hashes(root, &lists)?).collect())
 }
 
-/// The number of commits up to this one, which says whose turn it is.
-///
-/// # Errors
-/// git is missing or fails, or the history is cut off: the number would then be the same for every commit.
-pub(crate) fn commits(root: &Path) -> Result<usize, String> {
-    if git(root, &["rev-parse", "--is-shallow-repository"])? != "false" {
-        return Err("this clone is shallow, so its commits cannot be counted".to_owned());
-    }
-    let text = git(root, &["rev-list", "--count", "HEAD"])?;
-    text.parse().map_err(|_| format!("failed to count commits: git printed `{text}`"))
-}
-
 /// `path digest` of each input, a line each, in the order of `files`, which is sorted.
 fn list(files: &[(&str, &str)], own: &[String]) -> String {
     let is_own = |path: &str| own.iter().any(|pattern| inputs::fits(pattern, path));
@@ -91,20 +79,6 @@ fn hashes(root: &Path, paths: &[String]) -> Result<Vec<String>, String> {
         return Err(failed(format!("{} digests for {} files", found.len(), paths.len())));
     }
     Ok(found)
-}
-
-fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
-    let failed = |cause: String| format!("failed to run git {}: {cause}", arguments.join(" "));
-    let output = Command::new("git")
-        .args(arguments)
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
-    if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod device_code;
 mod digest;
 mod folders;
 mod generated;
+mod history;
 mod inputs;
 mod line;
 mod projects;
@@ -172,7 +173,7 @@ impl LeavingOut {
     /// Nothing is left out where git cannot say what has changed.
     fn begin(site: &Site) -> Option<Self> {
         let begun = site.digests.as_ref().map(drop).map_err(Clone::clone).and_then(|()| {
-            Ok(Self { proven: proven::read(&site.root)?, commits: digest::commits(&site.root)? })
+            Ok(Self { proven: proven::read(&site.root)?, commits: history::commits(&site.root)? })
         });
         begun.inspect_err(|reason| println!("nothing is left out: {reason}")).ok()
     }

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use super::digest;
+use super::history;
 use super::run::Run;
 use crate::repo;
 
@@ -19,7 +19,7 @@ const SECONDS: &str = "70";
 pub(crate) fn run(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.site.ready.torch()?;
     let site = run.site.ready.site("2.11")?;
-    let seed = digest::commits(&run.site.root)?;
+    let seed = history::commits(&run.site.root)?;
     run.whole(|talk| {
         let mut build = repo::cargo();
         build.args(["build", "--quiet", "--workspace", "--example", "translate"]);

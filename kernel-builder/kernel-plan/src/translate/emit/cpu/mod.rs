@@ -1,16 +1,14 @@
 //! Code for the processor: pieces of a row at a time, which the compiler makes vectors of.
 //!
-//! Owns: the file, how pieces of work are counted, the order of kernels. Never: a loop over elements; the files beside this one
-//! have them.
+//! Owns: the file, and the order of kernels. Never: a loop over elements; the files beside this one have them.
 
+mod kernel;
 mod loops;
 mod reduction;
 mod scan;
+mod work;
 mod writer;
 
-use std::collections::BTreeSet;
-
-use super::super::kernel::{Buffer, Form, Kernel, Role};
 use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::program::{Element, Program};
@@ -19,22 +17,9 @@ use super::words::Lines;
 use crate::host::camel;
 use crate::units::Dtype;
 
+pub(super) use work::pieces;
+use work::{lengths, over, workspaces};
 use writer::Writer;
-
-/// Numbers of the workspaces that a kernel reads or writes.
-fn workspaces(plan: &Plan, kernel: &Kernel) -> BTreeSet<usize> {
-    let (read, written) = plan.moved(kernel);
-    let number = |buffer: &Buffer| match buffer {
-        Buffer::Workspace(number) => Some(*number),
-        _ => None,
-    };
-    read.iter().chain(&written).filter_map(number).collect()
-}
-
-/// Results of a row that are worth a call, where they are independent. op.toml has it in `over`.
-pub(super) const PIECE: i64 = 2048;
-/// Columns that are reduced side by side; `kChunk` of steps.h.
-pub(super) const CHUNK: i64 = 256;
 
 /// The source with the entry.
 pub(super) fn source(program: &Program, project: &Project) -> String {
@@ -112,34 +97,4 @@ fn several(lines: &mut Lines, program: &Program, plan: &Plan, project: &Project)
         lines.add(1, format!("{}_{number}<Type>(call, {}0, {over});", project.op, list.concat()));
     }
     lines.add(0, "}");
-}
-
-fn lengths<'a>(lines: &mut Lines, program: &Program, used: impl Iterator<Item = &'a str>) {
-    for name in used {
-        let Some(symbol) = program.symbols.iter().find(|symbol| symbol.name == name) else { continue };
-        let value = match &symbol.multiple {
-            Some((axis, by)) => format!("call.{axis} / {by}"),
-            None => format!("call.{name}"),
-        };
-        lines.add(1, format!("[[maybe_unused]] const int64_t {name} = {value};"));
-    }
-}
-
-/// How many pieces of work a kernel has, in C++.
-fn over(kernel: &Kernel) -> String {
-    let (outer, inner) = pieces(kernel);
-    match inner {
-        Some((length, piece)) => format!("{} * (({length} + {}) / {piece})", outer.as_factor(), piece - 1),
-        None => outer.to_string(),
-    }
-}
-
-/// Pieces of work: the product of outer axes, and the innermost one with the size of its pieces, if that is divided.
-pub(super) fn pieces(kernel: &Kernel) -> (Length, Option<(Length, i64)>) {
-    let last = kernel.axes.len() - 1;
-    let divided = kernel.axes[last].role == Role::Parallel;
-    let outer = kernel.along(Role::Parallel).filter(|axis| !(divided && *axis == last));
-    let outer = Length::product(outer.map(|axis| &kernel.axes[axis].length));
-    let size = if kernel.form() == Form::Pointwise { PIECE } else { CHUNK };
-    (outer, divided.then(|| (kernel.axes[last].length.clone(), size)))
 }
