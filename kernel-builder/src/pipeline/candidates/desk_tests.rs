@@ -440,10 +440,10 @@ fn the_settings_of_a_right_kernel_are_searched_while_nobody_asks() {
         let (seconds, block) = (&figure["seconds"], figure["settings"]["block"].as_i64().unwrap());
         // The default block of 256 takes 0.75 of 10 us, and the best one 0.5.
         assert!(seconds.as_f64().unwrap() < 0.72e-5 && block != 256, "{history}");
-        // It ends, and then the GPU is let go.
+        // It ends, and then the server waits until the GPU is let go.
         assert!(waits[0].as_secs() < 1 && waits.last().unwrap().as_secs() >= 60, "{waits:?}");
         let seen = seen.lock().unwrap();
-        assert!((10..60).contains(&seen.attempts) && seen.rests > 0, "{}", seen.attempts);
+        assert!((10..60).contains(&seen.attempts), "{}", seen.attempts);
     });
 }
 
