@@ -111,6 +111,10 @@ impl Judge for Scripted {
         _: &Case,
         (starts, rounds): (usize, usize),
     ) -> Result<Attempt<Vec<Rounds>>, Failure> {
+        if best.proposed.kernel.files()[&best.proposed.source].contains("WRONG_HERE") {
+            let text = "row 3 is wrong".to_owned();
+            return Ok(Err(CandidateRefusal { code: "verify::numerics", text }));
+        }
         let start = |judge: &mut Self| Rounds {
             best: (0..rounds).map(|_| judge.seconds(&best.proposed)).collect(),
             candidate: (0..rounds).map(|_| judge.seconds(&candidate.proposed)).collect(),
