@@ -244,7 +244,7 @@ def bench(program: str, place: Path, workload: str | None, more: list[str]) -> l
 
 def kernel_seconds(program: str, place: Path, workload: str) -> float | None:
     """Median seconds of the kernel by `bench --device`, in a quick look."""
-    quick = ["--starts", "1", "--budget", "1", "--without", "eager", "--without", "compile"]
+    quick = ["--starts", "1", "--budget", "1", "--without", "compile", "--without", "compile-max"]
     for record in bench(program, place, workload, quick):
         for contender in record["contenders"]:
             if contender["name"] == "kernel":

@@ -111,6 +111,10 @@ impl Judge for Scripted {
         _: &Case,
         (starts, rounds): (usize, usize),
     ) -> Result<Attempt<Vec<Rounds>>, Failure> {
+        if best.proposed.kernel.files()[&best.proposed.source].contains("WRONG_HERE") {
+            let text = "row 3 is wrong".to_owned();
+            return Ok(Err(CandidateRefusal { code: "verify::numerics", text }));
+        }
         let start = |judge: &mut Self| Rounds {
             best: (0..rounds).map(|_| judge.seconds(&best.proposed)).collect(),
             candidate: (0..rounds).map(|_| judge.seconds(&candidate.proposed)).collect(),
@@ -440,10 +444,10 @@ fn the_settings_of_a_right_kernel_are_searched_while_nobody_asks() {
         let (seconds, block) = (&figure["seconds"], figure["settings"]["block"].as_i64().unwrap());
         // The default block of 256 takes 0.75 of 10 us, and the best one 0.5.
         assert!(seconds.as_f64().unwrap() < 0.72e-5 && block != 256, "{history}");
-        // It ends, and then the GPU is let go.
+        // It ends, and then the server waits until the GPU is let go.
         assert!(waits[0].as_secs() < 1 && waits.last().unwrap().as_secs() >= 60, "{waits:?}");
         let seen = seen.lock().unwrap();
-        assert!((10..60).contains(&seen.attempts) && seen.rests > 0, "{}", seen.attempts);
+        assert!((10..60).contains(&seen.attempts), "{}", seen.attempts);
     });
 }
 

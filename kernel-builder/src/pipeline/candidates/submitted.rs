@@ -2,6 +2,7 @@
 //!
 //! Owns: when a candidate replaces the best. Never: tells more of full verification than right or wrong.
 
+use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
 use crate::agent::kernel::Proposed;
@@ -21,6 +22,16 @@ use super::judge::{Contender, Rounds, Verdict};
 /// Starts of the processes, all of which must put a candidate above the best, and rounds in each.
 const STARTS: usize = 3;
 const ROUNDS: usize = 2 * paired::FEWEST;
+
+/// What came of holding a candidate against the best.
+enum Compared {
+    /// How many times faster it is.
+    Gain(Gain),
+    /// The times varied too much.
+    Unknown,
+    /// There is no kernel that is right to hold it against.
+    Alone,
+}
 
 impl Desk<'_> {
     /// `submit`.
@@ -69,22 +80,19 @@ impl Desk<'_> {
             return Ok(Outcome::done(json!({ "id": id, "verdict": "refused", "code": code, "text": text })));
         }
         let best = self.best()?;
-        let rival = match &best {
-            Some((id, contender)) => (!self.is_wrong(id, contender)?).then_some(contender),
-            None => None,
+        let compared = match &best {
+            Some((id, best)) => self.against((id.as_str(), best), &contender)?,
+            None => Ok(Compared::Alone),
         };
-        let gain = match rival {
-            Some(rival) => match self.against(rival, &contender)? {
-                Ok(Some(gain)) => Some(gain),
-                Ok(None) => {
-                    let text = "the times varied too much to tell; submit it again while the GPU is idle";
-                    let answer = json!({ "id": entry.id, "verdict": "not measured", "text": text });
-                    return Ok(Outcome::done(answer));
-                }
-                Err(outcome) => return Ok(outcome),
-            },
-            // The first kernel that is right.
-            None => None,
+        let gain = match compared {
+            Ok(Compared::Gain(gain)) => Some(gain),
+            Ok(Compared::Alone) => None,
+            Ok(Compared::Unknown) => {
+                let text = "the times varied too much to tell; submit it again while the GPU is idle";
+                let answer = json!({ "id": entry.id, "verdict": "not measured", "text": text });
+                return Ok(Outcome::done(answer));
+            }
+            Err(outcome) => return Ok(outcome),
         };
         let wins = gain.as_ref().is_none_or(|gain| gain.low > 1.0);
         entry.standing = if wins { Standing::Kept } else { Standing::NotFaster };
@@ -125,29 +133,22 @@ impl Desk<'_> {
         Ok(Some(id))
     }
 
-    /// Whether the project's own kernel gives wrong results: then there is nothing to be held against. One that replaced
-    /// another was verified.
-    fn is_wrong(&mut self, id: &str, best: &Contender) -> Result<bool, Failure> {
-        let seed = self.store.lineage().seed().filter(|seed| seed.id == id && seed.figures.is_empty());
-        if seed.is_none() {
+    /// Whether the project's own kernel gives wrong results. One that replaced another was verified.
+    fn is_wrong_seed(&mut self, id: &str, best: &Contender, case: &Case) -> Result<bool, Failure> {
+        if self.store.lineage().seed().is_none_or(|seed| seed.id != id) {
             return Ok(false);
         }
-        for case in self.cases()? {
-            let tuning = best.settings.choose(&best.proposed.op, &case).tuning;
-            if matches!(self.judge.attempt(&best.proposed, &tuning, &case)?, Verdict::Refused(_)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let tuning = best.settings.choose(&best.proposed.op, case).tuning;
+        Ok(matches!(self.judge.attempt(&best.proposed, &tuning, case)?, Verdict::Refused(_)))
     }
 
     /// How many times faster than the best a candidate is over all visible workloads, in rounds that had no part in choosing
     /// it.
     fn against(
         &mut self,
-        best: &Contender,
+        (id, best): (&str, &Contender),
         candidate: &Contender,
-    ) -> Result<Result<Option<Gain>, Outcome>, Failure> {
+    ) -> Result<Result<Compared, Outcome>, Failure> {
         let mut starts: Vec<Vec<Paired>> = vec![vec![]; STARTS];
         let mut cases = self.cases()?;
         // An order that nobody knows: a kernel cannot tell which of its calls decide.
@@ -160,6 +161,7 @@ impl Desk<'_> {
                         start.push(Paired { weight: case.weight, default: best, chosen: candidate });
                     }
                 }
+                Err(_) if self.is_wrong_seed(id, best, &case)? => return Ok(Ok(Compared::Alone)),
                 Err(complaint) => {
                     return Ok(Err(Outcome::done(json!({
                         "verdict": "refused", "code": complaint.code, "text": reply::short(&complaint.text),
@@ -169,7 +171,8 @@ impl Desk<'_> {
             }
         }
         let gains: Option<Vec<Gain>> = starts.iter().map(|start| paired::geometric(start)).collect();
-        Ok(Ok(gains.and_then(|gains| replaces(&gains)).filter(|gain| paired::unknown(gain).is_none())))
+        let gain = gains.and_then(|gains| replaces(&gains)).filter(|gain| paired::unknown(gain).is_none());
+        Ok(Ok(gain.map_or(Compared::Unknown, Compared::Gain)))
     }
 }
 
