@@ -145,7 +145,6 @@ __global__ void __launch_bounds__(kWarp * kWarps) scan_rows(T* out, const T* inp
 template <typename T, int kWarps>
 __global__ void __launch_bounds__(kWarp * kWarps) sum_parts(float* sums, const T* input, long long hidden, int parts) {
     using Unit = typename Slice<T>::Unit;
-    constexpr int kElements = Slice<T>::kElements;
     constexpr int kGroups = kWarp / kWarps;
     __shared__ float of_warps[kWarp];
     const Slice<T> slice = slice_of<T>(blockIdx.x / parts, hidden, blockIdx.x % parts, parts);
