@@ -132,7 +132,7 @@ mod tests {
 
     fn reason(seen: &SelftestOutcome) -> &str {
         match seen {
-            SelftestOutcome::Failed { reason } | SelftestOutcome::NotRun { reason } => reason,
+            SelftestOutcome::Failed { reason, .. } | SelftestOutcome::NotRun { reason } => reason,
             other => panic!("{other:?}"),
         }
     }

@@ -148,7 +148,7 @@ fn complaint(row: &Row) -> String {
             format!("{wanted}; refused with {}: {summary}", codes.join(", "))
         }
         SelftestOutcome::Passed { .. } => format!("{wanted}; it passed"),
-        SelftestOutcome::Failed { reason } | SelftestOutcome::NotRun { reason } => {
+        SelftestOutcome::Failed { reason, .. } | SelftestOutcome::NotRun { reason } => {
             format!("{wanted}; {reason}")
         }
     }

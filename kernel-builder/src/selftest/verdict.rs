@@ -42,9 +42,14 @@ pub enum SelftestOutcome {
     Failed {
         /// What happened.
         reason: String,
+        /// Whether the machine was too busy for a figure: another try, with more samples, may have one.
+        #[serde(skip)]
+        is_noise: bool,
     },
 }
 
+/// The code of a bench whose figures the machine's noise hid.
+const UNMEASURED: &str = "bench::not_measured";
 /// Codes of the judge's own misfortunes.
 const MISFORTUNES: &[&str] = &["verify::harness", "verify::reference", "verify::scratch"];
 /// The first parts of the codes that refuse a kernel.
@@ -68,7 +73,12 @@ impl SelftestOutcome {
     }
 
     pub(super) fn failed(reason: &str) -> Self {
-        Self::Failed { reason: reason.to_owned() }
+        Self::Failed { reason: reason.to_owned(), is_noise: false }
+    }
+
+    /// Whether the machine was too busy for a figure, which says nothing of the kernel.
+    pub(super) fn is_unmeasured(&self) -> bool {
+        matches!(self, Self::Failed { is_noise: true, .. })
     }
 
     /// Reads the JSON lines of a child that ended in this way; `ending` is for people.
@@ -82,10 +92,10 @@ impl SelftestOutcome {
         let errors: Vec<(&str, &str)> =
             of("error").map(|line| (text(&line["code"]), text(&line["message"]))).collect();
         if let Some((_, message)) = errors.iter().find(|(code, _)| MISFORTUNES.contains(code)) {
-            return Self::Failed { reason: (*message).to_owned() };
+            return Self::failed(message);
         }
         let refused = with("refused").map(|check| (text(&check["code"]), text(&check["summary"])));
-        let judged = errors.iter().copied().filter(|(code, _)| begins(code, JUDGES));
+        let judged = errors.iter().copied().filter(|(code, _)| begins(code, JUDGES) && *code != UNMEASURED);
         let mut found: Vec<(&str, &str)> = Vec::new();
         for one in refused.chain(judged) {
             if !found.iter().any(|(code, _)| *code == one.0) {
@@ -98,10 +108,12 @@ impl SelftestOutcome {
         }
         if let Some((code, message)) = errors.first() {
             let reason = (*message).to_owned();
-            return if begins(code, ABSENCES) { Self::NotRun { reason } } else { Self::Failed { reason } };
+            let is_noise = *code == UNMEASURED;
+            let is_absent = begins(code, ABSENCES);
+            return if is_absent { Self::NotRun { reason } } else { Self::Failed { reason, is_noise } };
         }
         if !succeeded || of("result").next().is_none() {
-            return Self::Failed { reason: ending.to_owned() };
+            return Self::failed(ending);
         }
         if let Some(check) = with("skipped").find(|check| UNJUDGED.contains(&text(&check["code"]))) {
             return Self::not_run(text(&check["summary"]));
@@ -225,6 +237,18 @@ mod tests {
             assert!(matches!(seen, SelftestOutcome::NotRun { .. }), "{seen:?}");
             assert_eq!(seen.is_right(&Expected::Passed), None);
         }
+    }
+
+    #[test]
+    fn a_figure_that_noise_hid_is_no_refusal() {
+        let seen = SelftestOutcome::read(&[error("bench::not_measured")], false, "returned 16");
+        assert!(seen.is_unmeasured());
+        assert_eq!(seen.is_right(&Expected::Passed), Some(false));
+        assert_eq!(seen.is_right(&Expected::Refused(codes(&["bench::not_measured"]))), Some(false));
+        let both = [error("bench::not_measured"), error("bench::wrong_while_timed")];
+        let wrong = SelftestOutcome::read(&both, false, "returned 16");
+        assert!(!wrong.is_unmeasured());
+        assert_eq!(wrong.is_right(&Expected::Refused(codes(&["bench::wrong_while_timed"]))), Some(true));
     }
 
     #[test]
