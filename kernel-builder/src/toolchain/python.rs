@@ -444,20 +444,19 @@ fn packages(
     Ok(())
 }
 
+/// The program of the first use, which leaves compiled Python files in the folder.
+const FIRST_USE: &str = include_str!("../../harness/first_use.py");
+
 /// Imports everything once, which also shows whether the stand-ins suffice; gives torch's version.
 fn try_out(python: &Interpreter, site: &Path) -> Result<String, ToolchainError> {
-    const TRIAL: &str = "import os, site; site.addsitedir(os.environ['KERNELWRIGHT_SITE'])\n\
-                         import torch, numpy, kernels\n\
-                         assert float(torch.ones(3).sum()) == 3.0\n\
-                         torch.cuda.is_available()\n\
-                         print(torch.__version__)";
     let runtime = PythonRuntime {
         program: python.program.clone(),
         site: Some(site.to_owned()),
         beside: Vec::new(),
         torch: String::new(),
     };
-    let done = process::run(&runtime.command().args(["-c", TRIAL]), Limits::wall(Duration::from_secs(300)))?;
+    let line = runtime.command().args(["-c", FIRST_USE]);
+    let done = process::run(&line, Limits::wall(Duration::from_secs(300)))?;
     match (done.ending.success(), done.stdout_text().lines().last()) {
         (true, Some(version)) => Ok(version.to_owned()),
         _ => Err(ToolchainError::BrokenRuntime { cause: state::last_words(&done).into() }),
