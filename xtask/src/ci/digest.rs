@@ -1,4 +1,4 @@
-//! Digests of everything that an item depends on, by git.
+//! Digests of everything that an item is about, by git.
 //!
 //! Owns: the lists of files and their digests. Never: decides what is left out.
 
@@ -47,8 +47,7 @@ pub(crate) fn current(root: &Path) -> Result<Digests, String> {
 
 /// `path digest` of each input, a line each, in the order of `files`, which is sorted.
 fn list(files: &[(&str, &str)], own: &[String]) -> String {
-    let is_own = |path: &str| own.iter().any(|pattern| inputs::fits(pattern, path));
-    let wanted = files.iter().filter(|(path, _)| inputs::is_common(path) || is_own(path));
+    let wanted = files.iter().filter(|(path, _)| inputs::covers(own, path));
     wanted.map(|(path, hash)| format!("{path} {hash}\n")).collect()
 }
 
@@ -89,12 +88,12 @@ mod tests {
     fn a_list_has_the_common_files_and_those_of_the_item_alone() {
         let files = [
             ("README.md", "1"),
-            ("kernel-builder/src/verify/mod.rs", "2"),
-            ("templates/rope/op.toml.j2", "3"),
-            ("templates/swiglu/op.toml.j2", "4"),
+            ("templates/rope/op.toml.j2", "2"),
+            ("templates/swiglu/op.toml.j2", "3"),
+            ("variants.toml", "4"),
         ];
         let own = ["templates/rope/".to_owned()];
-        assert_eq!(list(&files, &own), "kernel-builder/src/verify/mod.rs 2\ntemplates/rope/op.toml.j2 3\n");
+        assert_eq!(list(&files, &own), "templates/rope/op.toml.j2 2\nvariants.toml 4\n");
     }
 
     #[test]

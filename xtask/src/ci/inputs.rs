@@ -1,59 +1,80 @@
-//! The files that the outcome of an item depends on.
+//! The files that an item is about: a change of one makes `.ci/run` run the item.
 //!
 //! Owns: the table. Never: reads a file for its digest; digest.rs does.
 //!
-//! A path that ends with `/` is a folder with all below it, `folder/*.rs` are the files of that folder alone, and any
-//! other path is one file. `{}` is the item's name. Tests of Rust code count nowhere.
+//! The whole program takes part in most items. Were all of it listed, nearly every commit would run everything, for an
+//! hour. So a row has what the item tests directly, and what is behind that is covered by the rotation (proven.rs) and by
+//! `.ci/full`.
+//!
+//! A path that ends with `/` is a folder with all below it, `folder/*.rs` are the files of that folder alone, `!path` takes
+//! out what another one covers, and any other path is one file. `{}` is the item's name. Tests of Rust code count nowhere.
 
 use std::path::Path;
 
 use crate::expected;
 
-/// Everything that builds, judges and times a kernel, and this part of CI.
-const JUDGE: &[&str] = &[
-    ".ci/",
-    "Cargo.lock",
-    "Cargo.toml",
-    "kernel-builder/Cargo.toml",
-    "kernel-builder/build.rs",
-    "kernel-builder/harness/",
-    "kernel-builder/length-search/Cargo.toml",
-    "kernel-builder/length-search/src/",
-    "kernel-builder/tensor-numbers/Cargo.toml",
-    "kernel-builder/tensor-numbers/src/",
-    "kernel-builder/kernel-plan/Cargo.toml",
-    "kernel-builder/kernel-plan/src/",
-    "kernel-builder/resources/",
-    "kernel-builder/src/*.rs",
-    "kernel-builder/src/base/",
-    "kernel-builder/src/bench/",
-    "kernel-builder/src/commands/",
-    "kernel-builder/src/compile/",
-    "kernel-builder/src/device/",
-    "kernel-builder/src/pipeline/",
-    "kernel-builder/src/scaffold/",
-    "kernel-builder/src/selftest/",
-    "kernel-builder/src/toolchain/",
-    "kernel-builder/src/verify/",
-    "rust-toolchain.toml",
-    "variants.toml",
-    "xtask/src/ci/",
-    "xtask/src/repo.rs",
-    "xtask/src/talk.rs",
-];
+/// What every item is about.
+const COMMON: &[&str] = &["rust-toolchain.toml", "variants.toml"];
 
 /// The example that an item is, if it is one: other examples have the names of their templates.
 const EXAMPLE: &str = "examples/{}/";
 
-/// Further inputs of the items of a step.
+/// What the items of a step are about.
 const STEPS: &[(&str, &[&str])] = &[
+    (
+        "fuzz",
+        &[
+            "fuzz/",
+            "kernel-builder/kernel-plan/src/lib.rs",
+            "kernel-hub/src/lib.rs",
+            "xtask/src/ci/checks.rs",
+        ],
+    ),
+    ("harness", &["kernel-builder/harness/", "xtask/src/ci/checks.rs"]),
+    (
+        "agents",
+        &[
+            "kernel-builder/resources/agents/",
+            "kernel-builder/src/agent/program.rs",
+            "kernel-builder/src/mcp/",
+            "kernel-builder/src/pipeline/candidates/",
+            "kernel-builder/tests/it/real_agents.rs",
+            "tests/agents/",
+            "xtask/src/agents.rs",
+        ],
+    ),
+    (
+        "tracing",
+        &[
+            "kernel-builder/harness/attempts.py",
+            "kernel-builder/harness/calls.py",
+            "kernel-builder/harness/exported.py",
+            "kernel-builder/harness/subject.py",
+            "kernel-builder/harness/trace.py",
+            "kernel-builder/src/pipeline/create/tracing.rs",
+            "kernel-builder/src/pipeline/create/tracing_tests.rs",
+            "kernel-builder/src/scaffold/*.rs",
+            "templates/",
+            "tests/tracing/",
+        ],
+    ),
+    (
+        "translation",
+        &[
+            "kernel-builder/harness/exported.py",
+            "kernel-builder/harness/gradients.py",
+            "kernel-builder/harness/translation.py",
+            "kernel-builder/kernel-plan/src/translate/",
+            "tests/translation/",
+            "xtask/src/ci/translation.rs",
+        ],
+    ),
     (
         "hub",
         &[
+            ".ci/hub",
             "examples/rms-norm/",
-            "kernel-builder/src/archive/",
             "kernel-builder/src/hub/",
-            "kernel-builder/src/package/",
             "kernel-builder/src/publish/",
             "kernel-hub/Cargo.toml",
             "kernel-hub/src/",
@@ -62,37 +83,59 @@ const STEPS: &[(&str, &[&str])] = &[
     (
         "release",
         &[
-            "kernel-builder/src/archive/",
-            "kernel-builder/src/hub/",
-            "kernel-builder/src/package/",
+            ".ci/release",
+            "kernel-builder/resources/",
             "kernel-builder/src/publish/",
-            "kernel-hub/Cargo.toml",
-            "kernel-hub/src/",
-            "templates/_shared/",
+            "kernel-builder/src/scaffold/ci.rs",
             "templates/rms-norm/",
             "tests/release/",
         ],
     ),
-    ("tracing", &["templates/", "tests/tracing/"]),
-    ("device-code", &[EXAMPLE, "templates/{}/", "templates/_shared/"]),
+    (
+        "device-code",
+        &[
+            EXAMPLE,
+            "kernel-builder/src/compile/nvrtc/",
+            "templates/{}/",
+            "templates/_shared/",
+            "xtask/src/ci/device_code.rs",
+        ],
+    ),
     (
         "generated",
         &[
-            "kernel-builder/src/archive/",
-            "kernel-builder/src/package/",
+            "kernel-builder/kernel-plan/src/host/",
+            "kernel-builder/src/scaffold/host/",
             "templates/{}/",
             "templates/_shared/",
+            "xtask/src/ci/generated.rs",
         ],
     ),
-    ("prove", &["examples/rms-norm/", "kernel-builder/src/package/"]),
+    (
+        "prove",
+        &[
+            "examples/rms-norm/",
+            "kernel-builder/src/compile/link.rs",
+            "kernel-builder/src/package/",
+            "kernel-builder/src/pipeline/ship/",
+            "xtask/src/ci/prove.rs",
+        ],
+    ),
     (
         "crosscheck",
-        &["examples/rms-norm-strided/", "tests/crosscheck/", "xtask/src/copy.rs", "xtask/src/crosscheck.rs"],
+        &[
+            "examples/rms-norm-strided/",
+            "kernel-builder/kernel-plan/src/steps/",
+            "tests/crosscheck/",
+            "xtask/src/copy.rs",
+            "xtask/src/crosscheck.rs",
+        ],
     ),
     (
         "projects",
         &[
-            "kernel-builder/src/package/",
+            "kernel-builder/kernel-plan/src/backend/",
+            "kernel-builder/src/compile/*.rs",
             "tests/projects/{}/",
             "xtask/src/copy.rs",
             "xtask/src/expected.rs",
@@ -103,12 +146,14 @@ const STEPS: &[(&str, &[&str])] = &[
         "nix",
         &[
             ".cargo/",
-            "examples/",
+            ".ci/nix",
+            "Cargo.lock",
+            "Cargo.toml",
             "flake.lock",
             "flake.nix",
-            "kernel-builder/src/",
+            "kernel-builder/Cargo.toml",
+            "kernel-builder/build.rs",
             "kernel-hub/Cargo.toml",
-            "kernel-hub/src/",
             "nix/",
             "tests/nix/",
             "xtask/Cargo.toml",
@@ -117,7 +162,21 @@ const STEPS: &[(&str, &[&str])] = &[
     (
         "cheats",
         &[
-            "templates/_shared/",
+            // All that judges and times: a change of it must meet every cheat.
+            "kernel-builder/harness/",
+            "!kernel-builder/harness/attempts.py",
+            "!kernel-builder/harness/exported.py",
+            "!kernel-builder/harness/first_use.py",
+            "!kernel-builder/harness/gradients.py",
+            "!kernel-builder/harness/hipify.py",
+            "!kernel-builder/harness/tests/",
+            "!kernel-builder/harness/trace.py",
+            "!kernel-builder/harness/translation.py",
+            "kernel-builder/src/bench/",
+            "kernel-builder/src/protocol/",
+            "kernel-builder/src/selftest/",
+            "kernel-builder/src/verify/",
+            "kernel-builder/tensor-numbers/src/",
             "templates/rms-norm-strided/",
             "tests/cheats/honest/{}/",
             "tests/cheats/projects/",
@@ -129,9 +188,11 @@ const STEPS: &[(&str, &[&str])] = &[
 /// CI writes or reads these itself: they say how CI went, not what it does.
 const NOT_COUNTED: &[&str] = &[".ci/budget.toml", ".ci/proven.toml"];
 
-/// Whether a file is an input of every item.
-pub(crate) fn is_common(path: &str) -> bool {
-    JUDGE.iter().any(|pattern| fits(pattern, path))
+/// Whether a file is among these paths, or one that every item is about.
+pub(crate) fn covers(own: &[String], path: &str) -> bool {
+    let is_out = |pattern: &String| pattern.strip_prefix('!').is_some_and(|rest| fits(rest, path));
+    let common = || COMMON.iter().any(|pattern| fits(pattern, path));
+    (own.iter().any(|pattern| fits(pattern, path)) && !own.iter().any(is_out)) || common()
 }
 
 /// Whether a file is never an input.
@@ -140,7 +201,7 @@ pub(crate) fn is_never(path: &str) -> bool {
     NOT_COUNTED.contains(&path) || name.ends_with("_tests.rs") || name == "tests.rs"
 }
 
-/// The paths of one item beside the common ones.
+/// What one item is about, beside the common paths.
 pub(crate) fn own(step: &str, item: &str, root: &Path) -> Vec<String> {
     let rows = STEPS.iter().filter(|(name, _)| *name == step).flat_map(|(_, patterns)| patterns.iter());
     // The same template, with another framework.
@@ -183,9 +244,9 @@ mod tests {
         let files = repo::files(&root).unwrap();
         let files: Vec<&str> = files.iter().filter_map(|path| path.to_str()).collect();
         let covers = |pattern: &str| files.iter().any(|path| fits(pattern, path));
-        let rows = STEPS.iter().flat_map(|(_, patterns)| patterns.iter()).chain(JUDGE);
+        let rows = STEPS.iter().flat_map(|(_, patterns)| patterns.iter()).chain(COMMON);
         for pattern in rows.filter(|pattern| !pattern.contains("{}")) {
-            assert!(covers(pattern), "{pattern} covers no file");
+            assert!(covers(pattern.trim_start_matches('!')), "{pattern} covers no file");
         }
         // At least one row with the item's name covers something for each item.
         for step in steps::STEPS.iter().filter(|step| step.turn.is_some()) {
@@ -199,6 +260,20 @@ mod tests {
                 assert!(single || special.any(|path| covers(path)), "{} {item} has no files", step.name);
             }
         }
+    }
+
+    #[test]
+    fn the_judge_is_an_input_of_every_cheat_and_what_traces_is_not() {
+        let own = own("cheats", "skips-tail", &repo::root());
+        let is_input = |path: &str| super::covers(&own, path);
+        assert!(
+            is_input("kernel-builder/harness/oracle.py") && is_input("tests/cheats/skips-tail/cheat.toml")
+        );
+        assert!(is_input("kernel-builder/src/verify/mod.rs") && is_input("variants.toml"));
+        assert!(
+            !is_input("kernel-builder/harness/trace.py") && !is_input("tests/cheats/truncates/cheat.toml")
+        );
+        assert!(!is_input("kernel-builder/harness/tests/test_values.py"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) const FAILED: &str = "failed";
 const ROTATION: usize = 3;
 
 const HEADER: &str = "\
-# Items of CI that passed, each with the digest of everything that its outcome depends on (xtask/src/ci/inputs.rs).
+# Items of CI that passed, each with the digest of the files that it is about (xtask/src/ci/inputs.rs).
 # `.ci/run` leaves out two thirds of the items whose digest is still the same; `.ci/full` leaves out nothing.
 # Written by `cargo xtask ci --record`; do not edit.
 ";

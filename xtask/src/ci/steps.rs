@@ -44,7 +44,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "fuzz",
         about: "the fuzz targets compile; they are a workspace of their own",
         items: None,
-        turn: None,
+        turn: Some(1),
         run: checks::fuzz,
     },
     Step {
@@ -72,14 +72,14 @@ pub(crate) const STEPS: &[Step] = &[
         name: "harness",
         about: "ruff, basedpyright in strict mode and pytest on the Python that judges, with torch",
         items: None,
-        turn: None,
+        turn: Some(0),
         run: checks::harness,
     },
     Step {
         name: "agents",
         about: "`cargo xtask test agents`: a real coding agent with a scripted model calls the judge",
         items: None,
-        turn: None,
+        turn: Some(1),
         run: checks::agents,
     },
     Step {
@@ -93,7 +93,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "translation",
         about: "functions of `tests/translation` and drawn ones, their gradients too, beside PyTorch on the processor",
         items: None,
-        turn: None,
+        turn: Some(0),
         run: translation::run,
     },
     Step {
@@ -107,7 +107,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "release",
         about: "`.ci/release`: the workflow of a project, from a tag to a release and a hub, signed",
         items: None,
-        turn: Some(2),
+        turn: Some(1),
         run: line::release,
     },
     Step {
