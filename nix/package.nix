@@ -32,7 +32,8 @@ pkgs.rustPlatform.buildRustPackage {
         "variants.toml"
         "xtask"
       ]
-      || within "tests/cheats";
+      || within "tests/cheats"
+      || within "docs/reference";
   };
 
   cargoLock.lockFile = ../Cargo.lock;

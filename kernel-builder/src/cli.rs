@@ -31,7 +31,7 @@ mod tests;
 
 Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench,
 17 package, 18 publish, 19 agent, 20 archive, 21 load, 22 hub, 130 interrupted.
-docs/formats.md explains them, and the JSON messages.")]
+docs/reference/exit-codes.md explains them, and messages.md beside it the JSON.")]
 pub struct Cli {
     #[command(flatten)]
     global: Global,
@@ -101,6 +101,7 @@ enum Verb {
     Doctor(commands::doctor::Args),
     Gpu(commands::gpu::Args),
     Schema(commands::schema::Args),
+    Explain(commands::explain::Args),
     Completions(commands::shell::CompletionsArgs),
     Man(commands::shell::ManArgs),
 }
@@ -222,6 +223,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Toolchain(args) => commands::toolchain::run(args, session),
         Verb::Doctor(args) => commands::doctor::run(args, session),
         Verb::Gpu(args) => commands::gpu::run(args, session),
+        Verb::Explain(args) => commands::explain::run(args, session),
         Verb::Schema(args) => commands::schema::run(args, session),
         Verb::Completions(args) => commands::shell::completions(args, Cli::command(), session),
         Verb::Man(args) => commands::shell::man(args, Cli::command(), session),

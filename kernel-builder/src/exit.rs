@@ -1,6 +1,6 @@
 //! Exit codes: one a stage, so that a script can tell what went wrong.
 //!
-//! Owns: the numbers (documented in docs/formats.md) and the meeting of every stage's error in one type.
+//! Owns: the numbers (documented in docs/reference/exit-codes.md) and the meeting of every stage's error in one type.
 //! Never: prints.
 
 use kernel_plan::diagnostic::{Problem, Severity};

@@ -8,6 +8,7 @@ pub mod archive;
 pub mod base;
 pub mod bench;
 pub mod cli;
+pub mod codes;
 pub mod commands;
 pub mod compile;
 pub mod device;

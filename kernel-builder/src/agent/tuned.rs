@@ -196,7 +196,7 @@ impl Tuned {
     /// The text of the file.
     pub(crate) fn text(&self) -> String {
         let head = "# Which setting of [tune] is used on this device, for which lengths. Written by `kernelwright fill`;\n\
-                    # docs/formats.md has the rules.\n";
+                    # docs/reference/records.md has the rules.\n";
         format!("{head}{}", toml::to_string(self).unwrap_or_default())
     }
 

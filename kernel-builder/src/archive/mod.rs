@@ -56,7 +56,7 @@ pub enum ArchiveError {
     #[diagnostic(
         code(archive::bad_record),
         help(
-            "docs/formats.md, Records, says what a line holds; this program writes them to .kernelwright/records.jsonl"
+            "docs/reference/records.md says what a line holds; this program writes them to .kernelwright/records.jsonl"
         )
     )]
     Unreadable {

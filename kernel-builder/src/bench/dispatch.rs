@@ -133,7 +133,7 @@ impl Dispatch {
     /// The text of the file.
     pub fn text(&self) -> String {
         let head = "# Which calls the kernel serves on this device; all others go to PyTorch. Written by\n\
-                    # `kernelwright bench --write-dispatch`; docs/formats.md has the rules.\n";
+                    # `kernelwright bench --write-dispatch`; docs/reference/records.md has the rules.\n";
         format!("{head}{}", toml::to_string(self).unwrap_or_default())
     }
 

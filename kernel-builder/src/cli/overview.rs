@@ -15,7 +15,7 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["screen", "fill", "bench", "reproduce", "report"]),
     ("Agents", &["mcp", "candidates", "submit", "skill"]),
     ("Publish and load", &["package", "layout", "sign", "publish", "hub", "load", "serve"]),
-    ("This machine", &["toolchain", "doctor", "gpu", "completions", "man"]),
+    ("This machine", &["toolchain", "doctor", "gpu", "explain", "completions", "man"]),
 ];
 
 /// Columns before the description of a command.

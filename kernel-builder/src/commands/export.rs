@@ -51,7 +51,7 @@ pub struct Args {
 #[error("`{}` has no op.toml, so there is nothing to export", dir.display())]
 #[diagnostic(
     code(spec::no_op),
-    help("name a folder that has one; op.toml says what the operation computes (docs/formats.md)")
+    help("name a folder that has one; op.toml says what the operation computes (docs/reference/op-toml.md)")
 )]
 pub struct NoOp {
     /// The folder.

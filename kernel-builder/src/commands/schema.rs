@@ -8,7 +8,7 @@ use crate::exit::Failure;
 
 /// Print the JSON Schema of build.toml or op.toml, for editors
 ///
-/// With it, Even Better TOML and taplo complete, explain and check a file. docs/formats.md explains the setup.
+/// With it, Even Better TOML and taplo complete, explain and check a file. docs/reference/editors.md explains the setup.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright schema build > build.schema.json

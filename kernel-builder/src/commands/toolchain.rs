@@ -76,7 +76,7 @@ struct FetchArgs {
 /// Write wheels to a folder, for a machine without a network
 ///
 /// Only the parts that builds need are written. On that machine, set KERNELWRIGHT_WHEELS to the folder. The wheels are those in the project's kernelwright.lock,
-/// each in a folder that is named as docs/formats.md says. Missing wheels are fetched.
+/// each in a folder that is named as docs/reference/lock.md says. Missing wheels are fetched.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright toolchain export my-norm --to wheels

@@ -4,7 +4,7 @@
 //! may read more: `../common/x.h` of a repository with several kernels, a header with an unusual ending, data that the
 //! assembler pulls in. Which files these are is known when the compiler has read them, from its own list of dependencies.
 //! They become part of the name then, and those outside of the project are told: a package is made only of builds that
-//! anyone with the project's source can repeat (docs/formats.md, "Files outside of the project").
+//! anyone with the project's source can repeat (docs/reference/project-folders.md, "Files outside of the project").
 //!
 //! Owns: which files these are. Never: refuses a build.
 

@@ -130,7 +130,9 @@ pub enum ScaffoldError {
     #[error("the host side of `{file}` cannot be generated")]
     #[diagnostic(
         code(scaffold::host),
-        help("docs/formats.md says what a generated host side does; a binding written by hand may do more")
+        help(
+            "docs/reference/host-side.md says what a generated host side does; a binding written by hand may do more"
+        )
     )]
     Host {
         /// op.toml, or backward.toml.

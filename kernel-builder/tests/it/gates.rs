@@ -1,6 +1,6 @@
 //! Every gate has something that it refuses and a twin that it takes, both as they were linked and stripped.
 //!
-//! Owns: the four cases of each gate, and that none is missing: the gates are those of docs/formats.md.
+//! Owns: the four cases of each gate, and that none is missing: the gates are those of docs/reference/evidence.md.
 //! Never: loads a library.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use super::abi::{self, Made, Pair};
 use super::packaged::{INIT, NORMS, PACKAGE, SCHEMA, bundle, library_of, package_in, publish};
 use super::sandbox::{Ended, Sandbox};
 
-const FORMATS: &str = include_str!("../../../docs/formats.md");
+const FORMATS: &str = include_str!("../../../docs/reference/evidence.md");
 /// What stands above the table of gates there.
 const HEAD: &str = "\n| gate | refuses |\n|---|---|\n";
 
@@ -141,7 +141,7 @@ const OTHERS: &[(&str, (i32, &str), Ask)] = &[
     ("package::stray", (17, "_k.abi3.so.orig"), left_behind),
 ];
 
-/// The gates that docs/formats.md lists.
+/// The gates that docs/reference/evidence.md lists.
 fn documented() -> BTreeSet<&'static str> {
     let (_, table) = FORMATS.split_once(HEAD).expect("a table of gates");
     let rows = table.lines().take_while(|line| line.starts_with('|'));
@@ -227,7 +227,7 @@ fn every_gate_has_its_four_cases() {
         }
     }
     let known: BTreeSet<&str> = tried.iter().map(|(gate, ..)| *gate).collect();
-    assert_eq!(known, gates, "docs/formats.md lists other gates than are tried");
+    assert_eq!(known, gates, "docs/reference/evidence.md lists other gates than are tried");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Every diagnostic code is in docs/formats.md, and every code there exists.
+//! Every diagnostic code is in docs/reference/codes.md, and every code there exists.
 //!
 //! Owns: what a code looks like in a source. Never: judges what a code means.
 
@@ -28,7 +28,7 @@ const STAGES: &[&str] = &[
     "load",
 ];
 
-const DOCUMENT: &str = "docs/formats.md";
+const DOCUMENT: &str = "docs/reference/codes.md";
 
 /// The bijection, both ways.
 pub(super) fn every_code_is_documented(repository: &Repository) -> Vec<String> {
@@ -111,7 +111,7 @@ mod tests {
     fn a_cheat_names_a_code_that_exists() {
         let with = |cheat: &str| {
             let mut repository =
-                super::super::repository::tests::one("docs/formats.md", "| `verify::guard` | x |\n");
+                super::super::repository::tests::one("docs/reference/codes.md", "| `verify::guard` | x |\n");
             repository.files.push(("tests/cheats/a/cheat.toml".into(), cheat.to_owned()));
             cheats_are_refused_by_name(&repository).len()
         };

@@ -3,7 +3,7 @@
 //! Owns: both directions, and telling what was assumed, what was left out, and what has no counterpart.
 //! Never: touches a file, and never runs or understands the Python of a reference.
 //!
-//! The other format is that of flashinfer-bench 0.1.2 (`flashinfer_bench/data`). docs/formats.md has the mapping.
+//! The other format is that of flashinfer-bench 0.1.2 (`flashinfer_bench/data`). docs/reference/flashinfer-bench.md has the mapping.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Definitions of flashinfer-bench to op.toml and back: nothing is lost but what docs/formats.md says.
+//! Definitions of flashinfer-bench to op.toml and back: nothing is lost but what docs/reference/flashinfer-bench.md says.
 #![expect(clippy::disallowed_methods, reason = "the definitions are files beside the tests")]
 
 use std::path::{Path, PathBuf};

@@ -271,10 +271,8 @@ fn thousands_of_millions_of_settings_are_fine_where_constraints_leave_few() {
 
 #[test]
 fn an_example_of_the_documentation_reads_without_a_problem() {
-    let docs = include_str!("../../../../docs/formats.md");
-    let (_, section) = docs.split_once("\n## op.toml, format 1\n").expect("the section");
-    let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
-    let examples: Vec<_> = section
+    let docs = include_str!("../../../../docs/reference/op-toml.md");
+    let examples: Vec<_> = docs
         .split("```toml\n")
         .skip(1)
         .map(|rest| rest.split_once("```").expect("the end of a block").0)

@@ -88,7 +88,7 @@ impl Diagnostic for Refusal {
 
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
         Some(Box::new(format!(
-            "docs/formats.md says what the check does; all that was found is in {}",
+            "docs/reference/evidence.md says what the check does; all that was found is in {}",
             self.log.display()
         )))
     }

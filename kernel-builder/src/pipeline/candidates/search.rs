@@ -94,7 +94,7 @@ enum AgentError {
     #[error("the description of `{name}` is not valid: {problem}")]
     #[diagnostic(
         code(agent::description),
-        help("resources/agents/ has examples; docs/formats.md has the keys")
+        help("resources/agents/ has examples; docs/reference/candidates.md has the keys")
     )]
     Description { name: String, problem: String },
 }

@@ -57,7 +57,7 @@ enum GenerateError {
     },
     /// build.toml has no section to list sources in.
     #[error("build.toml has no [{section}] with `src`, where the generated sources belong")]
-    #[diagnostic(code(scaffold::no_section), help("add the section; docs/formats.md has the keys"))]
+    #[diagnostic(code(scaffold::no_section), help("add the section; docs/reference/op-toml.md has the keys"))]
     NoSection {
         /// `kernel.rms_norm_cuda`.
         section: String,

@@ -28,7 +28,7 @@ pub(crate) const NAME: &str = "device";
 #[diagnostic(
     code(spec::no_launch),
     help(
-        "docs/formats.md has the keys; what build.toml builds is judged by `verify` and `bench` without `--device`"
+        "docs/reference/op-toml.md has the keys; what build.toml builds is judged by `verify` and `bench` without `--device`"
     )
 )]
 struct NoLaunch {

@@ -84,7 +84,7 @@ pub enum ProjectError {
     #[diagnostic(
         code(spec::no_op),
         help(
-            "op.toml says what the operation computes and on which shapes (docs/formats.md); `kernelwright new` writes one"
+            "op.toml says what the operation computes and on which shapes (docs/reference/op-toml.md); `kernelwright new` writes one"
         )
     )]
     NoOp {

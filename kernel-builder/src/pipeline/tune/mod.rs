@@ -75,7 +75,7 @@ enum FillError {
     #[diagnostic(
         code(agent::no_tunables),
         help(
-            "say in `[tune.NAME]` what may be varied without changing the result; docs/formats.md has the keys"
+            "say in `[tune.NAME]` what may be varied without changing the result; docs/reference/op-toml.md has the keys"
         )
     )]
     NoTunables { dir: PathBuf },

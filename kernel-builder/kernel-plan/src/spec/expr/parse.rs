@@ -1,6 +1,6 @@
 //! Text to tree.
 //!
-//! Owns: the grammar (docs/formats.md has it in EBNF), the limit of depth, the places of every node.
+//! Owns: the grammar (docs/reference/op-toml.md has it in EBNF), the limit of depth, the places of every node.
 //! Never: knows which names there are.
 
 use std::ops::Range;
