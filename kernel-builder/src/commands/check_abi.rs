@@ -59,7 +59,7 @@ impl Diagnostic for Refused {
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
-        Some(Box::new("docs/reference/codes.md says under this code what the gate asks"))
+        Some(Box::new(format!("`kernelwright explain {}` says what the gate asks", self.code)))
     }
 }
 

@@ -83,7 +83,7 @@ pub enum PackageError {
     },
     /// Libraries of the package disturb each other.
     #[error("the variants of the package cannot be loaded together: {summary}")]
-    #[diagnostic(code(verify::clash), help("docs/reference/codes.md says under this code what is compared"))]
+    #[diagnostic(code(verify::clash), help("`kernelwright explain verify::clash` says what is compared"))]
     Clash {
         /// What they have in common.
         summary: String,

@@ -88,7 +88,8 @@ impl Diagnostic for Refusal {
 
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
         Some(Box::new(format!(
-            "docs/reference/evidence.md says what the check does; all that was found is in {}",
+            "`kernelwright explain {}` says what to look for; all that was found is in {}",
+            self.code,
             self.log.display()
         )))
     }
