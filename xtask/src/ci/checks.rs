@@ -1,4 +1,4 @@
-//! The steps `test`, `fuzz`, `with-torch`, `harness` and `tracing`: the repository's own tests.
+//! The steps `test`, `fuzz`, `with-torch`, `harness`, `site`, `agents` and `tracing`: the repository's own tests.
 //!
 //! Owns: what they run with. Never: repeats the list of `cargo xtask test`; that is in test.rs.
 
@@ -98,6 +98,16 @@ pub(crate) fn harness(run: &Run<'_>) -> Result<Vec<String>, String> {
         });
         // Each of them runs, whatever the others say.
         outcomes.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+/// The documentation as a site, by MkDocs.
+pub(crate) fn site(run: &Run<'_>) -> Result<Vec<String>, String> {
+    let tools = run.site.ready.site_tools()?;
+    run.whole(|talk| {
+        let mut command = Command::new("python3");
+        command.args(["-m", "mkdocs", "build", "--strict", "--clean"]).env("PYTHONPATH", tools);
+        talk.run(command.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&run.site.root))
     })
 }
 

@@ -21,6 +21,8 @@ const OFFICIAL: &[&[&str]] =
     &[&["kernels==0.17.2"], &["pydantic==2.14.3"], &["--no-deps", "flashinfer-bench==0.1.2"]];
 /// What checks the harness. basedpyright brings its own Node.js, as a wheel; pyright itself would fetch one.
 const PYTHON_TOOLS: &[&[&str]] = &[&["ruff==0.17.6", "basedpyright==1.40.2", "pytest==9.2.0"]];
+/// What makes a site of docs/ (mkdocs.yml).
+const SITE_TOOLS: &[&[&str]] = &[&["mkdocs==1.6.1"]];
 /// Versions of torch that the projects are loaded with.
 const TORCHES: &[&str] = &["2.10", "2.11", "2.15"];
 
@@ -32,6 +34,7 @@ pub(crate) struct Ready {
     programs: Made<PathBuf>,
     official: Made<PathBuf>,
     python_tools: Made<PathBuf>,
+    site_tools: Made<PathBuf>,
     templates: Made<PathBuf>,
     example: Made<()>,
     torch: Made<()>,
@@ -45,6 +48,7 @@ impl Ready {
             programs: OnceLock::new(),
             official: OnceLock::new(),
             python_tools: OnceLock::new(),
+            site_tools: OnceLock::new(),
             templates: OnceLock::new(),
             example: OnceLock::new(),
             torch: OnceLock::new(),
@@ -82,6 +86,14 @@ impl Ready {
     /// pip fails.
     pub(crate) fn python_tools(&self) -> Result<PathBuf, String> {
         self.python_tools.get_or_init(|| self.install("python-tools", PYTHON_TOOLS)).clone()
+    }
+
+    /// A folder with MkDocs.
+    ///
+    /// # Errors
+    /// pip fails.
+    pub(crate) fn site_tools(&self) -> Result<PathBuf, String> {
+        self.site_tools.get_or_init(|| self.install("site-tools", SITE_TOOLS)).clone()
     }
 
     fn install(&self, name: &str, lists: &[&[&str]]) -> Result<PathBuf, String> {

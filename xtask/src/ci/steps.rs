@@ -76,6 +76,13 @@ pub(crate) const STEPS: &[Step] = &[
         run: checks::harness,
     },
     Step {
+        name: "site",
+        about: "the documentation as a site, with every link and anchor",
+        items: None,
+        turn: None,
+        run: checks::site,
+    },
+    Step {
         name: "agents",
         about: "`cargo xtask test agents`: a real coding agent with a scripted model calls the judge",
         items: None,
