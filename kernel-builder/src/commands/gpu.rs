@@ -33,7 +33,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             let human: Vec<String> = found.iter().map(text).collect();
             (json!({ "gpus": gpus, "reason": null }), human.join("\n"))
         }
-        Err(reason) => (json!({ "gpus": [], "reason": reason }), format!("no NVIDIA GPU: {reason}\n")),
+        Err(missing) => {
+            let reason = missing.to_string();
+            (json!({ "gpus": [], "reason": reason }), format!("no NVIDIA GPU: {reason}\n"))
+        }
     };
     session.report.result("gpu", &data, &human);
     Ok(())

@@ -67,7 +67,7 @@ use report::tell;
 pub use skipped::{NO_GPU, NO_PYTHON, NOT_LOADED};
 pub use subject::Options;
 use subject::{Loaded, Subject};
-pub use torches::{OTHER_TORCH, fewest, serving, suits};
+pub use torches::{NoTorch, OTHER_TORCH, fewest, serving, suits};
 
 /// One check; it may report several results.
 struct Check {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::digest::DigestBuilder;
 
-pub(crate) use op_text::{difference, merged, schedule, visible, with_schedule};
+pub(crate) use op_text::{OpTextError, difference, merged, schedule, visible, with_schedule};
 pub(crate) use proposed::{Origin, Proposal, Proposed};
 pub(crate) use refused::{MOST_BYTES, MOST_FILES, Refused};
 

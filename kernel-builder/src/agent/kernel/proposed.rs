@@ -9,7 +9,7 @@ use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
 use kernel_plan::spec::launch::Launch;
 use kernel_plan::spec::{OpSpec, parse_op};
 
-use super::{Kernel, Refused, difference, folder_of, is_code, merged, schedule};
+use super::{Kernel, OpTextError, Refused, difference, folder_of, is_code, merged, schedule};
 
 /// The project's side.
 #[derive(Debug, Clone)]
@@ -66,22 +66,22 @@ impl Origin {
     /// It changes what is frozen, or is not a candidate; in one line.
     pub(crate) fn propose(&self, proposal: Proposal) -> Result<Proposed, Refused> {
         let own = &self.op.file.text;
-        let told = |why: String| Refused::op_toml(&why);
+        let not_toml = |error: OpTextError| Refused::op_toml(&error.to_string());
         let schedule = match &proposal.op {
             Some(given) => {
-                if let Some(key) = difference(own, given).map_err(told)? {
+                if let Some(key) = difference(own, given).map_err(not_toml)? {
                     return Err(Refused::frozen(&key));
                 }
                 // Read as it is written, for errors with lines of the candidate's own file.
                 self.parsed(given)?;
-                schedule(given).map_err(told)?
+                schedule(given).map_err(not_toml)?
             }
-            None => schedule(own).map_err(told)?,
+            None => schedule(own).map_err(not_toml)?,
         };
         if proposal.reference.is_some_and(|reference| reference != self.reference.1) {
             return Err(Refused::frozen(&self.reference.0));
         }
-        let op = self.parsed(&merged(own, &schedule).map_err(told)?)?;
+        let op = self.parsed(&merged(own, &schedule).map_err(not_toml)?)?;
         let source = match &op.launch {
             Some(Launch { source, .. }) => source.value.to_string(),
             None => return Err(Refused::op_toml("it has no [launch]")),

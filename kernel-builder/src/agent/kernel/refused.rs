@@ -34,8 +34,8 @@ impl Refused {
     }
 
     /// op.toml of the candidate cannot be read.
-    pub(crate) fn op_toml(why: &str) -> Self {
-        let first = why.lines().find(|line| !line.trim().is_empty()).unwrap_or(why);
+    pub(crate) fn op_toml(problem: &str) -> Self {
+        let first = problem.lines().find(|line| !line.trim().is_empty()).unwrap_or(problem);
         Self::new("agent::op_toml", format!("op.toml of the candidate is not valid: {}", first.trim()))
     }
 

@@ -178,7 +178,7 @@ impl Subject<'_> {
         let checker = tools.checker.take().unwrap_or_else(Gpu::new);
         let mut lab = match Lab::on(groundwork, checker, compiler, patience, ROOM) {
             Ok(lab) => lab,
-            Err(NoLab::Device(reason)) => return Ok(Ok(Err(reason))),
+            Err(NoLab::Device(missing)) => return Ok(Ok(Err(missing.to_string()))),
             Err(NoLab::Failed(error)) => return Err(error.into()),
         };
         let (launch, code) = match candidate.on(case, lab.about(), compiler) {

@@ -278,7 +278,9 @@ impl Compiler {
         dialogue.say(&serde_json::to_string(&opening).unwrap_or_default());
         let opened = match dialogue.hear(PATIENCE)? {
             DialogueEvent::Line(line) => {
-                serde_json::from_str::<Done>(&line).map_err(|error| error.to_string())
+                let name = kit.library.display().to_string();
+                Ok(serde_json::from_str::<Done>(&line)
+                    .map_err(|cause| NvrtcError::Garbled { name, cause })?)
             }
             DialogueEvent::Silence => Err("it does not answer".to_owned()),
             DialogueEvent::Ended(ending) => Err(format!("it {ending} {}", dialogue.stderr_end())),
@@ -330,10 +332,8 @@ impl Process {
     fn ask(&mut self, job: &Job, unit: &Unit) -> Result<Done, NvrtcError> {
         self.dialogue.say(&serde_json::to_string(job).unwrap_or_default());
         match self.dialogue.hear(PATIENCE)? {
-            DialogueEvent::Line(line) => serde_json::from_str(&line).map_err(|error| NvrtcError::Crashed {
-                name: unit.source.name.clone(),
-                ending: error.to_string(),
-            }),
+            DialogueEvent::Line(line) => serde_json::from_str(&line)
+                .map_err(|cause| NvrtcError::Garbled { name: unit.source.name.clone(), cause }),
             DialogueEvent::Silence => {
                 Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() })
             }

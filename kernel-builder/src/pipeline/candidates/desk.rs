@@ -11,7 +11,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
-use crate::agent::kernel::{Origin, Proposed, Refused};
+use crate::agent::kernel::{OpTextError, Origin, Proposed, Refused, visible};
 use crate::agent::lineage::{Entry, Maker};
 use crate::agent::reply;
 use crate::agent::{Candidate, Feedback};
@@ -231,8 +231,8 @@ pub(super) fn files_of(
     proposed: &Proposed,
     op_name: &str,
     op: &OpSpec,
-) -> Result<BTreeMap<String, String>, String> {
+) -> Result<BTreeMap<String, String>, OpTextError> {
     let mut files = proposed.kernel.files().clone();
-    files.insert(op_name.to_owned(), crate::agent::kernel::visible(&op.file.text)?);
+    files.insert(op_name.to_owned(), visible(&op.file.text)?);
     Ok(files)
 }

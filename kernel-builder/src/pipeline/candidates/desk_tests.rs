@@ -23,6 +23,7 @@ use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
 use crate::bench::ncu::Counters;
 use crate::bench::screen::Screened;
+use crate::device::gpu::NoDevice;
 use crate::device::wire::{About, Function};
 use crate::exit::Failure;
 use crate::mcp::Tool;
@@ -60,7 +61,7 @@ impl Scripted {
 }
 
 impl Judge for Scripted {
-    fn device(&mut self) -> Result<Result<About, String>, Failure> {
+    fn device(&mut self) -> Result<Result<About, NoDevice>, Failure> {
         let about = About {
             name: "NVIDIA H200".to_owned(),
             capability: (9, 0),
@@ -76,7 +77,7 @@ impl Judge for Scripted {
             uuid: "GPU-none".to_owned(),
             visible: vec![],
         };
-        Ok(if self.has_gpu { Ok(about) } else { Err("no NVIDIA GPU here".to_owned()) })
+        Ok(if self.has_gpu { Ok(about) } else { Err(NoDevice::Absent) })
     }
 
     fn attempt(&mut self, proposed: &Proposed, tuning: &Tuning, _: &Case) -> Result<Verdict, Failure> {
@@ -86,7 +87,7 @@ impl Judge for Scripted {
             return Ok(Verdict::Refused(CandidateRefusal { code: "verify::numerics", text }));
         }
         if !self.has_gpu {
-            return Ok(Verdict::Compiled { used: vec![], why: "no NVIDIA GPU here".to_owned() });
+            return Ok(Verdict::Compiled { used: vec![], missing: NoDevice::Absent });
         }
         let block = tuning.iter().find(|(name, _)| name.as_str() == "block").map(|(_, value)| value);
         let factor = match block {

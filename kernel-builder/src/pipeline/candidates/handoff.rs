@@ -80,8 +80,8 @@ pub(crate) fn take_in(
         if !files::is_dir(&folder) {
             return Err(HandoffError::NoWorkspace { folder }.into());
         }
-        if let Err(reason) = desk.judge.device()? {
-            return Err(ScreeningError::no_gpu(reason));
+        if let Err(missing) = desk.judge.device()? {
+            return Err(ScreeningError::no_gpu(missing));
         }
         let tried = fine(desk.attempt(Try { dir: Some(folder), note: note.clone(), ..Try::default() })?)?;
         let id = tried["id"].as_str().unwrap_or_default().to_owned();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::agent::kernel::{Origin, Proposed, Refused, with_schedule};
+use crate::agent::kernel::{OpTextError, Origin, Proposed, Refused, with_schedule};
 use crate::agent::lineage::{Entry, Lineage, Standing};
 use crate::agent::tuned as table;
 use crate::base::files;
@@ -29,6 +29,14 @@ enum ShelfError {
         help("`kernelwright candidates DIR` lists them; `best` and `seed` are names, too")
     )]
     Unknown { name: String },
+    #[error("candidate {id} cannot be written into {}", path.display())]
+    #[diagnostic(code(agent::op_toml), help("mend the file: it must be TOML"))]
+    NotToml {
+        id: String,
+        path: PathBuf,
+        #[source]
+        cause: OpTextError,
+    },
     #[error("candidate {id} does not fit the project any more: {refused}")]
     #[diagnostic(
         code(agent::stale_candidate),
@@ -138,14 +146,10 @@ impl Shelf {
                 written.push(name.clone());
             }
         }
-        let stale = |why: String| ShelfError::Stale {
-            id: entry.id.clone(),
-            refused: Refused::op_toml(&why),
-            folder: self.store.place(&entry.id),
-        };
         let path = self.project.dir.join(&self.project.op_name);
         let before = files::read_text(&path)?;
-        let after = with_schedule(&before, proposed.kernel.schedule()).map_err(stale)?;
+        let after = with_schedule(&before, proposed.kernel.schedule())
+            .map_err(|cause| ShelfError::NotToml { id: entry.id.clone(), path: path.clone(), cause })?;
         if after != before {
             files::rewrite(&path, &after)?;
             written.push(self.project.op_name.clone());

@@ -123,7 +123,7 @@ impl Store {
         let with = schedule.and_then(|schedule| merged(&origin.op.file.text, &schedule));
         Ok(match with {
             Ok(op) => origin.propose(Proposal { op: Some(op), ..proposal }),
-            Err(why) => Err(Refused::op_toml(&why)),
+            Err(error) => Err(Refused::op_toml(&error.to_string())),
         })
     }
 }

@@ -41,8 +41,9 @@ impl Desk<'_> {
             Ok(found) => found,
             Err(absent) => return Ok(self.absent(absent)),
         };
-        if let Err(why) = self.judge.device()? {
-            let text = format!("there is no GPU, so nothing can be compared: {}", reply::short(&why));
+        if let Err(missing) = self.judge.device()? {
+            let missing = reply::short(&missing.to_string());
+            let text = format!("there is no GPU, so nothing can be compared: {missing}");
             return Ok(Outcome::failed("bench::no_gpu", &text));
         }
         let refused = match entry.standing {

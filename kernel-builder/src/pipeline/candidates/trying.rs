@@ -154,12 +154,12 @@ impl Desk<'_> {
             "id": id, "parent": entry.parent, "workload": case.id, "settings": settings,
         });
         match verdict {
-            Verdict::Compiled { used, why } => {
+            Verdict::Compiled { used, missing } => {
                 answer["verdict"] = json!("compiled");
                 answer["judged"] = json!(false);
                 answer["code"] = json!(NO_GPU);
                 answer["text"] = json!(format!(
-                    "it compiles, but nothing was run, so nothing says that its results are right or how fast it is: {why}"
+                    "it compiles, but nothing was run, so nothing says that its results are right or how fast it is: {missing}"
                 ));
                 answer["kernels"] = used
                     .iter()
@@ -268,13 +268,13 @@ impl Desk<'_> {
             Verdict::Refused(complaint) => json!({
                 "id": entry.id, "verdict": "refused", "code": complaint.code, "text": reply::log(&complaint.text, ""),
             }),
-            Verdict::Compiled { used, why } => {
+            Verdict::Compiled { used, missing } => {
                 let kernels = used.iter().flat_map(|(arch, usage)| {
                     let of = (usage.kernel.as_str(), usage.registers, usage.shared as u32, usage.stack);
                     rows(&launch, of, capability(arch), None, arch)
                 });
                 json!({
-                    "id": entry.id, "verdict": "compiled", "judged": false, "code": NO_GPU, "text": why,
+                    "id": entry.id, "verdict": "compiled", "judged": false, "code": NO_GPU, "text": missing.to_string(),
                     "workload": case.id, "kernels": kernels.collect::<Vec<_>>(),
                 })
             }

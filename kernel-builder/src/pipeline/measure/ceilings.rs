@@ -16,7 +16,7 @@ use crate::bench::Clocks;
 use crate::bench::ceilings::{self, Ceiling, Ceilings};
 use crate::bench::impossible::Rates;
 use crate::compile::nvrtc::Tool;
-use crate::device::gpu::Gpu;
+use crate::device::gpu::{Gpu, NoDevice};
 use crate::device::wire::About;
 use crate::exit::Failure;
 use crate::pipeline::judge::device;
@@ -38,18 +38,21 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// A measurement fails.
-pub(crate) fn every_gpu(earlier: Earlier, session: &Session) -> Result<Result<Vec<Found>, String>, Failure> {
+pub(crate) fn every_gpu(
+    earlier: Earlier,
+    session: &Session,
+) -> Result<Result<Vec<Found>, NoDevice>, Failure> {
     let mut first = Gpu::new();
     let about = match judge::device(&mut first)? {
         Ok(about) => about,
-        Err(reason) => return Ok(Err(reason)),
+        Err(missing) => return Ok(Err(missing)),
     };
     let mut found = vec![of_gpu(first, about.clone(), earlier, session)?];
     for uuid in about.visible.iter().skip(1) {
         let mut gpu = Gpu::with_uuid(uuid);
         match judge::device(&mut gpu)? {
             Ok(about) => found.push(of_gpu(gpu, about, earlier, session)?),
-            Err(reason) => session.report.warn(format!("{uuid}: {reason}")),
+            Err(missing) => session.report.warn(format!("{uuid}: {missing}")),
         }
     }
     Ok(Ok(found))

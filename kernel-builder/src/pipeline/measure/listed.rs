@@ -19,6 +19,7 @@ use crate::agent::tuned::Chosen;
 use crate::agent::tuner::drawn::{DrawSize, Drawn, drawn};
 use crate::agent::tuner::prune::{Pruned, Reason};
 use crate::agent::tuner::space::Space;
+use crate::base::causes::Cause;
 use crate::base::env;
 use crate::base::files::{self, Alone};
 use crate::compile::nvrtc::Source;
@@ -37,7 +38,7 @@ const OWN_DEFAULTS: &str = "the defaults of its own [tune]";
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
 pub(super) enum ScreenError {
-    #[error("line {line} of the candidates is no candidate: {problem}")]
+    #[error("line {line} of the candidates is no candidate")]
     #[diagnostic(
         code(bench::candidate),
         help(
@@ -45,7 +46,11 @@ pub(super) enum ScreenError {
              laid out as the project is)"
         )
     )]
-    Line { line: usize, problem: String },
+    Line {
+        line: usize,
+        #[source]
+        cause: Cause,
+    },
     #[error("[tune] has too many settings to look at all of them")]
     #[diagnostic(
         code(bench::candidate),
@@ -107,8 +112,9 @@ impl<'a> Lines<'a> {
     }
 
     fn candidate(&self, number: usize, line: &str) -> Result<Candidate, Failure> {
-        let wrong = |problem: String| Failure::from(ScreenError::Line { line: number + 1, problem });
-        let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        let not_a_candidate = |cause: Cause| Failure::from(ScreenError::Line { line: number + 1, cause });
+        let wrong = |problem: String| not_a_candidate(problem.into());
+        let read: Line = serde_json::from_str(line).map_err(|error| not_a_candidate(error.into()))?;
         let op = &self.project.op;
         // What a line does not name is as the project has it for this workload.
         let Chosen { tuning: base, from } = self.project.settings.choose(op, self.case);

@@ -13,6 +13,7 @@ use kernel_plan::units::Version;
 use kernel_plan::variant::preference::{self, Environment};
 use kernel_plan::variant::{Toolkit, Variant};
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::base::causes::chain;
 use crate::base::report::Event;
@@ -24,8 +25,8 @@ use crate::package::{self, Provenance};
 use crate::pipeline::judge::{self, Judging, torches};
 use crate::pipeline::project::{Project, variants};
 use crate::toolchain::python::{self, Torch};
-use crate::toolchain::{self, Extras, PythonRuntime};
-use crate::verify;
+use crate::toolchain::{self, Extras, PythonRuntime, ToolchainError};
+use crate::verify::{self, NoTorch};
 
 use super::load::{self, LoadError, Loaded};
 
@@ -151,21 +152,30 @@ struct Trial<'a> {
 }
 
 /// A torch for each artifact, of as few as serve all; or why none does.
-fn plans(artifacts: &[Artifact], session: &Session) -> Result<Vec<Result<Version, String>>, Failure> {
+fn plans(artifacts: &[Artifact], session: &Session) -> Result<Vec<Result<Version, NoTorch>>, Failure> {
     let builds = python::torches(session)?;
     let chosen = torches::chosen(artifacts, &builds);
     let plan = |(artifact, line): (&Artifact, Option<Version>)| {
-        line.ok_or_else(|| verify::serving(artifact, &builds).err().unwrap_or_default())
+        line.ok_or_else(|| verify::serving(artifact, &builds).err().unwrap_or(NoTorch::Release))
     };
     Ok(artifacts.iter().zip(chosen).map(plan).collect())
 }
 
+/// A release of torch that this machine cannot get.
+#[derive(Debug, Error)]
+#[error("torch {line} cannot be had here")]
+struct Unavailable {
+    line: Version,
+    #[source]
+    cause: ToolchainError,
+}
+
 /// The Pythons that the plans ask for, or why one cannot be had.
-type Pythons = BTreeMap<Version, Result<PythonRuntime, String>>;
+type Pythons = BTreeMap<Version, Result<PythonRuntime, Unavailable>>;
 
 fn pythons(
     project: &Project,
-    plans: &[Result<Version, String>],
+    plans: &[Result<Version, NoTorch>],
     session: &Session,
 ) -> Result<Pythons, Failure> {
     let mut pythons = Pythons::new();
@@ -177,10 +187,7 @@ fn pythons(
         let text = line.to_string();
         let python = python::runtime(session, Torch::Exactly(&text), extras);
         interrupt::check()?;
-        pythons.insert(
-            *line,
-            python.map_err(|error| format!("torch {line} cannot be had here: {}", chain(&error))),
-        );
+        pythons.insert(*line, python.map_err(|cause| Unavailable { line: *line, cause }));
     }
     Ok(pythons)
 }
@@ -196,7 +203,7 @@ enum NotLoaded {
 /// Loads every variant from a folder where it is alone; a clean process each, some at once.
 fn alone(
     trial: &Trial<'_>,
-    plans: &[Result<Version, String>],
+    plans: &[Result<Version, NoTorch>],
     pythons: &Pythons,
     session: &Session,
 ) -> Result<Vec<Result<String, NotLoaded>>, Failure> {
@@ -205,9 +212,8 @@ fn alone(
         lay_out(trial, artifact, &folder.join("alone").join(&artifact.variant))?;
     }
     let one = |place: usize| -> Result<String, NotLoaded> {
-        let elsewhere = |reason: &String| NotLoaded::Elsewhere(reason.clone());
-        let line = plans[place].as_ref().map_err(elsewhere)?;
-        let python = pythons[line].as_ref().map_err(elsewhere)?;
+        let line = plans[place].as_ref().map_err(|missing| NotLoaded::Elsewhere(missing.to_string()))?;
+        let python = pythons[line].as_ref().map_err(|error| NotLoaded::Elsewhere(chain(error)))?;
         let artifact = &artifacts[place];
         let dir = folder.join("alone").join(&artifact.variant);
         let loaded = load::ask(&dir, python).map_err(NotLoaded::Failed)?;

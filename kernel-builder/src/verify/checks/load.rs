@@ -36,7 +36,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         let then = match served.as_deref() {
             Ok([.., line]) => format!("`kernelwright verify --torch {line}` judges it"),
             Ok([]) => "no other torch is either".to_owned(),
-            Err(reason) => reason.clone(),
+            Err(missing) => missing.to_string(),
         };
         let summary = format!("the judge has torch {}, which this build is not for; {then}", python.torch);
         return Ok(vec![CheckResult::new("load", OTHER_TORCH, Outcome::Skipped, summary, json!({}))]);
