@@ -133,7 +133,7 @@ impl Gpu {
     }
 
     /// How long whoever asked waited for answers so far.
-    pub(crate) fn asked(&self) -> Duration {
+    pub(crate) fn request_time(&self) -> Duration {
         self.asked
     }
 

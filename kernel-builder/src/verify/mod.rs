@@ -66,7 +66,7 @@ pub(crate) use registration::lost as lost_operators;
 use report::tell;
 pub use skipped::{NO_GPU, NO_PYTHON, NOT_LOADED};
 pub use subject::Options;
-use subject::{Loaded, Subject};
+use subject::{ImportReport, Subject};
 pub use torches::{NoTorch, OTHER_TORCH, fewest, serving, suits};
 
 /// One check; it may report several results.

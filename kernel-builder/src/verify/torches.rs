@@ -133,11 +133,11 @@ pub fn fewest(served: &[Vec<Version>], installed: Option<Version>) -> Vec<Option
         let Some(best) = wanted.into_iter().max_by_key(|line| (count(line), Reverse(*line))) else { break };
         chosen.insert(best);
     }
-    let one = |lines: &Vec<Version>| {
+    let choose = |lines: &Vec<Version>| {
         let installed = installed.filter(|line| lines.contains(line));
         installed.or_else(|| lines.iter().find(|line| chosen.contains(line)).copied())
     };
-    served.iter().map(one).collect()
+    served.iter().map(choose).collect()
 }
 
 #[cfg(test)]

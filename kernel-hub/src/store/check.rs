@@ -27,7 +27,7 @@ impl Store {
     /// The disk fails; what is merely missing or damaged is in the list.
     pub fn check(&self, depth: Depth) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
-        let mut seen = Seen::default();
+        let mut seen = CheckedFiles::default();
         for repo in self.list()? {
             let refs = match self.refs(&repo) {
                 Ok(refs) => refs,
@@ -81,7 +81,7 @@ impl Store {
 
 /// What was looked at.
 #[derive(Debug, Default)]
-struct Seen {
+struct CheckedFiles {
     commits: HashSet<(RepoId, CommitId)>,
     files: HashSet<Sha256>,
 }

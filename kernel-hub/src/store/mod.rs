@@ -25,7 +25,7 @@ mod xet;
 pub use change::{ATTRIBUTES, Author};
 pub use check::Depth;
 use disk::DiskError;
-pub use gc::{Freed, Sweep};
+pub use gc::{FreedSpace, Sweep};
 use objects::{Commit, Entry, FORMAT, Tree};
 pub use upload::Upload;
 pub use xet::Session;

@@ -141,7 +141,7 @@ pub(crate) fn is_never(path: &str) -> bool {
 }
 
 /// The paths of one item beside the common ones.
-pub(crate) fn own(step: &str, item: &str, root: &Path) -> Vec<String> {
+pub(crate) fn item_inputs(step: &str, item: &str, root: &Path) -> Vec<String> {
     let rows = STEPS.iter().filter(|(name, _)| *name == step).flat_map(|(_, patterns)| patterns.iter());
     // The same template, with another framework.
     let subject = if item == super::generated::FOR_TVM_FFI { super::generated::TVM_TEMPLATE } else { item };
@@ -193,7 +193,7 @@ mod tests {
             let named = named.unwrap_or_else(|| panic!("{} has no row", step.name));
             let common: Vec<&&str> = named.iter().filter(|pattern| !pattern.contains("{}")).collect();
             for item in steps::items(step, &root).unwrap() {
-                let own = own(step.name, &item, &root);
+                let own = item_inputs(step.name, &item, &root);
                 let mut special = own.iter().filter(|path| !common.iter().any(|row| **row == path.as_str()));
                 let single = item == step.name;
                 assert!(single || special.any(|path| covers(path)), "{} {item} has no files", step.name);
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_project_counts_the_one_beside_it() {
-        let own = own("projects", "twin-right", &repo::root());
+        let own = item_inputs("projects", "twin-right", &repo::root());
         assert!(own.contains(&"tests/projects/twin-left/".to_owned()), "{own:?}");
     }
 }

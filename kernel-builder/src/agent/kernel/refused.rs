@@ -11,14 +11,14 @@ pub(crate) const MOST_BYTES: usize = 256 << 10;
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct KernelRefusal {
     /// Its code.
     pub(crate) code: &'static str,
     /// One line: what is wrong, and what to do.
     pub(crate) text: String,
 }
 
-impl Refused {
+impl KernelRefusal {
     fn new(code: &'static str, text: String) -> Self {
         Self { code, text }
     }
@@ -101,7 +101,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for KernelRefusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.code, self.text)
     }

@@ -33,7 +33,7 @@ use crate::verify::lab::{Attempt, CandidateRefusal};
 
 /// What the scripted judge saw.
 #[derive(Default)]
-struct Seen {
+struct JudgeCalls {
     attempts: usize,
     rests: usize,
     verified: usize,
@@ -41,7 +41,7 @@ struct Seen {
 
 /// A judge that reads in the code what becomes of it: `WRONG`, `HELD_OUT_WRONG`, `SPEED 1.25`.
 struct Scripted {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<JudgeCalls>>,
     noise: f64,
     random: SplitMix,
     has_gpu: bool,
@@ -185,9 +185,9 @@ impl Place {
         &self,
         has_gpu: bool,
         noise: f64,
-        work: impl FnOnce(&mut Desk<'_>, &Mutex<Seen>) -> T,
+        work: impl FnOnce(&mut Desk<'_>, &Mutex<JudgeCalls>) -> T,
     ) -> T {
-        let (project, seen) = (self.project(), Arc::new(Mutex::new(Seen::default())));
+        let (project, seen) = (self.project(), Arc::new(Mutex::new(JudgeCalls::default())));
         let origin = kernel::origin(&project).unwrap().unwrap();
         let judge = Scripted { seen: seen.clone(), noise, random: SplitMix(1), has_gpu };
         let mut desk = Desk::open(&project, origin, Box::new(judge), &self.session).unwrap().unwrap();

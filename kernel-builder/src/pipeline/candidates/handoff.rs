@@ -16,7 +16,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::mcp::{Outcome, Submit, Try};
 use crate::pipeline::measure::screening::ScreeningError;
 
-use super::task_text::Way;
+use super::task_text::HandInMethod;
 use super::{Desk, at_desk};
 
 /// What is wrong with what came back.
@@ -58,7 +58,7 @@ pub(crate) fn hand_out(dir: &Path, tool: Tool, session: &Session) -> Result<Work
             return Ok(Workspace { folder, was_there: true });
         }
         let mut put = |name: &str, text: &str| Ok(files::write(&folder.join(name), text)?);
-        desk.fill_workspace(&mut put, 0, Way::Files)?;
+        desk.fill_workspace(&mut put, 0, HandInMethod::Files)?;
         Ok(Workspace { folder, was_there: false })
     })
 }

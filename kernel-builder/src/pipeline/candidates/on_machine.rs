@@ -37,7 +37,7 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::checks::resources::{self, Usage};
 use crate::verify::device::{self as judge, DeviceCandidate};
-use crate::verify::lab::{Attempt, Beside, CandidateRefusal};
+use crate::verify::lab::{Attempt, CandidateRefusal, ProcessorShare};
 use crate::verify::machine_code;
 use crate::verify::{Options, gpu_present};
 
@@ -52,7 +52,7 @@ const PROFILE: Duration = Duration::from_secs(60);
 const TUNING: f64 = 5.0;
 
 /// See the head of this file.
-pub(crate) struct OnMachine<'a> {
+pub(crate) struct MachineJudge<'a> {
     project: &'a DeviceProject,
     session: &'a Session,
     tool: Tool,
@@ -69,7 +69,7 @@ pub(crate) struct OnMachine<'a> {
     folder: TempDir,
 }
 
-impl<'a> OnMachine<'a> {
+impl<'a> MachineJudge<'a> {
     /// A judge that has done nothing yet.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl<'a> OnMachine<'a> {
             patience: self.patience,
             jobs: 1,
         };
-        let lab = task.lab(task.groundwork(Beside::Nobody)?, checker)?;
+        let lab = task.lab(task.groundwork(ProcessorShare::Nobody)?, checker)?;
         Ok(Screen::new(lab, task.bounds.clone()))
     }
 }
@@ -199,7 +199,7 @@ fn on_each<T: Send>(archs: &[String], work: impl Fn(&str) -> T + Sync) -> Vec<T>
     })
 }
 
-impl Judge for OnMachine<'_> {
+impl Judge for MachineJudge<'_> {
     fn device(&mut self) -> Result<Result<About, NoDevice>, Failure> {
         if let Some(known) = &self.about {
             return Ok(known.clone());

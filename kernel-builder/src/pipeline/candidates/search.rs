@@ -25,7 +25,7 @@ use crate::device::gpu::NoDevice;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::measure::screening::ScreeningError;
 
-use super::session::{self, Allowance, Ended, Judging, Plan, Shared};
+use super::session::{self, Allowance, Judging, Plan, SessionResult, Shared};
 use super::{Desk, at_desk};
 
 /// How long a server may take to say anything.
@@ -63,8 +63,8 @@ pub(crate) struct Request {
 }
 
 /// What came of a search.
-pub(crate) struct Searched {
-    pub(crate) sessions: Vec<Ended>,
+pub(crate) struct SearchResult {
+    pub(crate) sessions: Vec<SessionResult>,
     pub(crate) best: Option<Entry>,
 }
 
@@ -137,7 +137,7 @@ impl StageError for AgentError {
 ///
 /// # Errors
 /// There is no GPU to judge them, no agent, no model behind it, or another search; or the judge itself fails.
-pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Failure> {
+pub(crate) fn search(args: &Request, session: &Session) -> Result<SearchResult, Failure> {
     let began = Instant::now();
     at_desk(&args.dir, args.compiler, args.patience, session, |desk| {
         let plan = plan(args)?;
@@ -153,7 +153,7 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Fail
             );
         }
         desk.limit(args.tries);
-        let mut sessions: Vec<Ended> = Vec::new();
+        let mut sessions: Vec<SessionResult> = Vec::new();
         let desk = Mutex::new(desk);
         loop {
             let left = args.budget - began.elapsed().as_secs_f64();
@@ -175,7 +175,7 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Fail
                 usd: args.most_usd.map(|most| (most - usd) / share as f64),
                 tokens: args.most_tokens.map(|most| most.saturating_sub(tokens).div_ceil(share)),
             };
-            let done: Vec<Result<Ended, Failure>> = std::thread::scope(|scope| {
+            let done: Vec<Result<SessionResult, Failure>> = std::thread::scope(|scope| {
                 let begin = |number: usize| {
                     let (plan, desk, allowance) = (&plan, &desk, &allowance);
                     scope.spawn(move || session::run(&Shared(desk), plan, number, allowance, args.judging))
@@ -195,11 +195,11 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Fail
             }
         }
         let best = desk.into_inner().unwrap_or_else(PoisonError::into_inner).best_entry();
-        Ok(Searched { sessions, best })
+        Ok(SearchResult { sessions, best })
     })
 }
 
-fn tell(ended: &Ended, plan: &Plan, session: &Session) {
+fn tell(ended: &SessionResult, plan: &Plan, session: &Session) {
     let tokens = ended.told.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
     let usd = ended.told.usd.map_or_else(String::new, |usd| format!(", {usd:.2} USD"));
     let gained = if ended.gained { ", a new best" } else { "" };

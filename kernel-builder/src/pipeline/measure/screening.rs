@@ -26,7 +26,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::toolchain::PythonRuntime;
 use crate::verify::VerifyError;
 use crate::verify::checks;
-use crate::verify::lab::{Attempt, Beside, CandidateRefusal, Groundwork, Lab, NoLab};
+use crate::verify::lab::{Attempt, CandidateRefusal, Groundwork, Lab, NoLab, ProcessorShare};
 use crate::verify::state;
 
 /// How often a wait looks for ctrl-C.
@@ -174,7 +174,7 @@ impl Task<'_> {
     }
 
     /// What of the workload needs no device.
-    pub(crate) fn groundwork(&self, beside: Beside) -> Result<Groundwork, VerifyError> {
+    pub(crate) fn groundwork(&self, beside: ProcessorShare) -> Result<Groundwork, VerifyError> {
         Groundwork::lay(self.op, self.project, self.case, self.python, beside)
     }
 

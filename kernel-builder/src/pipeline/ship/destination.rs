@@ -65,7 +65,7 @@ pub(crate) enum OpenDestination {
 
 /// What was sent.
 #[derive(Debug)]
-pub(crate) enum Sent {
+pub(crate) enum PublicationResult {
     /// To a folder.
     Folder(Receipt),
     /// To a hub.
@@ -168,23 +168,23 @@ impl OpenDestination {
     }
 
     /// Holds the package against what is there, and sends it.
-    pub(crate) fn send(&self, bundle: &Bundle, session: &Session) -> Result<Sent, Failure> {
+    pub(crate) fn send(&self, bundle: &Bundle, session: &Session) -> Result<PublicationResult, Failure> {
         match self {
             Self::Folder(dir) => {
                 against::hold(bundle, dir, session)?;
-                Ok(Sent::Folder(folder::send(bundle, dir)?))
+                Ok(PublicationResult::Folder(folder::send(bundle, dir)?))
             }
             Self::Hub(hub) => {
                 let (target, hub) = hub.as_ref();
                 against::on_hub(bundle, target, hub, session)?;
                 let plan = publication::plan(bundle, target, Some(hub))?;
-                Ok(Sent::Hub(Box::new(publication::send(&plan, hub, session)?)))
+                Ok(PublicationResult::Hub(Box::new(publication::send(&plan, hub, session)?)))
             }
         }
     }
 }
 
-impl Sent {
+impl PublicationResult {
     /// The receipt.
     pub(crate) fn data(&self) -> Value {
         match self {

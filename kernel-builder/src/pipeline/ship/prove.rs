@@ -28,7 +28,7 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{self, Extras, PythonRuntime, ToolchainError};
 use crate::verify::{self, NoTorch};
 
-use super::load::{self, LoadError, Loaded};
+use super::load::{self, LoadError, LoadReport};
 
 /// How many processes import torch at once, at most: each takes half a gigabyte.
 const AT_ONCE: usize = 4;
@@ -211,7 +211,7 @@ fn alone(
     for artifact in *artifacts {
         lay_out(trial, artifact, &folder.join("alone").join(&artifact.variant))?;
     }
-    let one = |place: usize| -> Result<String, NotLoaded> {
+    let load_alone = |place: usize| -> Result<String, NotLoaded> {
         let line = plans[place].as_ref().map_err(|missing| NotLoaded::Elsewhere(missing.to_string()))?;
         let python = pythons[line].as_ref().map_err(|error| NotLoaded::Elsewhere(chain(error)))?;
         let artifact = &artifacts[place];
@@ -227,7 +227,7 @@ fn alone(
             scope.spawn(|| {
                 while let Some(place) = next.lock().ok().and_then(|mut next| next.next()) {
                     let started = Instant::now();
-                    let result = one(place);
+                    let result = load_alone(place);
                     if let Ok(torch) = &result {
                         session.report.emit(&Event::Done {
                             action: "loaded",
@@ -251,7 +251,7 @@ fn alone(
 /// What the client did with the only variant of a folder.
 fn outcome(
     artifact: &Artifact,
-    loaded: Option<Loaded>,
+    loaded: Option<LoadReport>,
     dir: &Path,
     python: &PythonRuntime,
 ) -> Result<String, NotLoaded> {
@@ -297,8 +297,8 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<ClientChoic
     let spoken: BTreeSet<&str> = said.iter().map(|loaded| loaded.backend.as_str()).collect();
     let offers = |backend: &&str| artifacts.iter().any(|artifact| artifact.backend == *backend);
     let silent = ["cpu", own.toolkit.id().as_str()].into_iter().filter(offers);
-    let silent: Vec<Loaded> =
-        silent.filter(|backend| !spoken.contains(backend)).map(Loaded::silent).collect();
+    let silent: Vec<LoadReport> =
+        silent.filter(|backend| !spoken.contains(backend)).map(LoadReport::silent).collect();
     let mut all: Vec<ClientChoice> = Vec::new();
     for loaded in said.into_iter().chain(silent) {
         let toolkit = if loaded.backend == "cpu" { Toolkit::Cpu } else { own.toolkit };
@@ -323,7 +323,7 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<ClientChoic
 
 /// Whether a name is missing because a managed torch has stand-ins for its GPU libraries, with the names of the stable
 /// interface only.
-fn lacks_stand_in(loaded: &Loaded, python: &PythonRuntime) -> bool {
+fn lacks_stand_in(loaded: &LoadReport, python: &PythonRuntime) -> bool {
     let undefined = loaded.reason.as_ref().is_some_and(|reason| reason.contains("undefined symbol"));
     python.site.is_some() && loaded.backend == "cuda" && undefined
 }

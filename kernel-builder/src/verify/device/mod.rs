@@ -188,7 +188,7 @@ pub(crate) fn judge(
             Ok((codes, check)) => {
                 note("compile", vec![check], started);
                 note("resources", vec![used(&codes)?], Instant::now());
-                let refused = note("state", kept(&codes, options.strict), Instant::now());
+                let refused = note("state", check_state(&codes, options.strict), Instant::now());
                 let codes = if refused { Codes::new() } else { codes };
                 let at = own.and_then(|own| archs.iter().position(|arch| *arch == own));
                 at.and_then(|at| codes.into_iter().nth(at)).map(|(_, code)| code)
@@ -373,7 +373,7 @@ fn used(codes: &Codes) -> Result<CheckResult, VerifyError> {
 }
 
 /// The state that the code keeps, and the clocks that it reads.
-fn kept(codes: &Codes, strict: bool) -> Vec<CheckResult> {
+fn check_state(codes: &Codes, strict: bool) -> Vec<CheckResult> {
     let all = codes
         .iter()
         .try_fold(State::default(), |all, (_, code)| Ok::<_, CodeError>(all.with(state::examine(code)?)));

@@ -12,7 +12,7 @@ use kernel_plan::spec::tune::Tuning;
 use kernel_plan::spec::{LaunchError, OpSpec};
 use serde_json::Value;
 
-use super::super::channel::Ended;
+use super::super::channel::RoleResult;
 use super::super::run::Run;
 use super::super::schedule::{Form, GUARD, ScheduledCase, Trial};
 use super::super::stage::Stage;
@@ -279,10 +279,10 @@ fn workspaces(arena: &Arena, trial: &Trial, guards: &Path) -> Result<Result<(), 
 }
 
 /// The end of a run, in the words of one that had a process of its own.
-fn ended(wall: Duration, done: bool) -> Ended {
+fn ended(wall: Duration, done: bool) -> RoleResult {
     let process =
         Finished { ending: Ending::Exit(0), stdout: vec![], stderr: vec![], wall, peak_resident: 0 };
-    Ended { process, done, forged: 0, unreadable: None, opened: vec![] }
+    RoleResult { process, done, forged: 0, unreadable: None, opened: vec![] }
 }
 
 /// A setting, for people.
