@@ -14,6 +14,7 @@ use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
 mod abi;
+mod abi_names;
 mod bound;
 mod channel;
 pub(crate) mod checks;

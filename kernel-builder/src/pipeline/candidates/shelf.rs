@@ -35,7 +35,7 @@ enum ShelfError {
         id: String,
         path: PathBuf,
         #[source]
-        cause: OpTextError,
+        cause: Box<OpTextError>,
     },
     #[error("candidate {id} does not fit the project any more: {refused}")]
     #[diagnostic(
@@ -148,8 +148,9 @@ impl Shelf {
         }
         let path = self.project.dir.join(&self.project.op_name);
         let before = files::read_text(&path)?;
-        let after = with_schedule(&before, proposed.kernel.schedule())
-            .map_err(|cause| ShelfError::NotToml { id: entry.id.clone(), path: path.clone(), cause })?;
+        let after = with_schedule(&before, proposed.kernel.schedule()).map_err(|cause| {
+            ShelfError::NotToml { id: entry.id.clone(), path: path.clone(), cause: Box::new(cause) }
+        })?;
         if after != before {
             files::rewrite(&path, &after)?;
             written.push(self.project.op_name.clone());
