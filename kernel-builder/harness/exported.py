@@ -2,7 +2,6 @@
 
 Owns: how it is exported, the form of the graph, what its lengths and lines are. Never: decides what can be translated.
 """
-# pyright: basic
 
 from __future__ import annotations
 
@@ -10,12 +9,81 @@ import contextlib
 import math
 import re
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
 import sympy
 import torch
 from torch.export import Dim
 from torch.fx.proxy import TracerBase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+
+    from torch import Tensor
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+    from subject import Subject
+
+# A polynomial of lengths: factors, each with its symbols.
+Terms: TypeAlias = "list[tuple[int, list[str]]]"
+# An expression of sympy, whose classes have no types of their members.
+Expression: TypeAlias = Any
+
+
+class Problem(TypedDict):
+    """Why there is no graph."""
+
+    what: str
+    line: int | None
+    text: str | None
+    op: str | None
+
+
+class Symbol(TypedDict):
+    """A length of the call that was traced, its least value, and the symbol that it is a part of."""
+
+    hint: int
+    min: int
+    quotient: tuple[str, int] | None
+
+
+class TensorReport(TypedDict):
+    """A tensor of a graph."""
+
+    shape: list[Terms]
+    dtype: str
+
+
+class NodeReport(TypedDict):
+    """An operator with its line in the person's file."""
+
+    name: str
+    op: str
+    arguments: list[Any]
+    keywords: dict[str, Any]
+    results: list[TensorReport]
+    line: int | None
+    text: str | None
+
+
+class InputReport(TypedDict):
+    """A tensor that a graph reads: its name in the graph and in the call."""
+
+    value: str
+    name: str
+    tensor: TensorReport
+
+
+class GraphReport(TypedDict):
+    """A graph, as kernel-plan/src/translate reads it."""
+
+    function: str
+    inputs: list[InputReport]
+    nodes: list[NodeReport]
+    outputs: list[str]
+    symbols: dict[str, Symbol]
+
 
 # Operators that a translation takes whole, of those that core ATen takes apart.
 WHOLE = ("logsumexp.default",)
@@ -35,37 +103,39 @@ class Untranslated(Exception):  # noqa: N818, it says what a function is
         super().__init__(what)
         # Whether other inputs change nothing.
         self.final = final
-        self.report = {"what": what, "line": line, "text": text, "op": op}
+        self.report: Problem = {"what": what, "line": line, "text": text, "op": op}
 
 
 class Lengths:
     """Lengths and numbers of a graph as the report has them, with the symbols that they use."""
 
-    def __init__(self, hints: dict, least: dict) -> None:
-        self.hints, self.least, self.used = hints, least, {}
+    def __init__(self, hints: dict[str, int], least: dict[str, int]) -> None:
+        self.hints, self.least = hints, least
+        self.used: dict[str, Symbol] = {}
 
-    def symbol(self, name: str, hint: int, quotient=None, least: int = 0) -> str:
+    def symbol(self, name: str, hint: int, quotient: tuple[str, int] | None = None, least: int = 0) -> str:
         self.used[name] = {"hint": hint, "min": least, "quotient": quotient}
         return name
 
-    def terms(self, expr) -> list:
+    def terms(self, expr: Expression) -> Terms:
         """A polynomial: factors with their symbols. Quotients of a symbol count as symbols."""
-        expr = sympy.expand(expr)
+        expr = cast("Any", sympy.expand(expr))
         if expr.is_Integer:
-            return [[int(expr), []]] if int(expr) else []
+            return [(int(expr), [])] if int(expr) else []
         if expr.is_Symbol:
             name = str(expr)
-            return [[1, [self.symbol(name, self.hints[name], least=self.least.get(name, 0))]]]
+            return [(1, [self.symbol(name, self.hints[name], least=self.least.get(name, 0))])]
         if expr.is_Add:
             return [term for part in expr.args for term in self.terms(part)]
         if expr.is_Mul:
-            found = [[1, []]]
+            found: Terms = [(1, [])]
             for part in expr.args:
-                found = [[a * b, one + two] for a, one in found for b, two in self.terms(part)]
+                found = [(a * b, one + two) for a, one in found for b, two in self.terms(part)]
             return found
         kind = type(expr).__name__
         if kind in ("Pow", "PowByNatural") and expr.args[1].is_Integer and int(expr.args[1]) >= 0:
-            return self.terms(sympy.Mul(*[expr.args[0]] * int(expr.args[1]), evaluate=True))
+            factors = [expr.args[0]] * int(expr.args[1])
+            return self.terms(sympy.Mul(*factors, evaluate=True))
         if kind in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer:
             return self.quotient(expr.args[0], int(expr.args[1]))
         if kind == "Mod" and expr.args[1].is_Integer:
@@ -79,18 +149,20 @@ class Lengths:
                 return self.terms(by)
         raise Untranslated(f"a length is {expr}, which is not a polynomial of the lengths of the inputs")
 
-    def quotient(self, of, by: int) -> list:
-        """`of // by` for a symbol that is a multiple of `by`, with less than `by` added, as `chunk` does."""
+    def quotient(self, whole: Expression, by: int) -> Terms:
+        """`whole // by` for a symbol that is a multiple of `by`, with less than `by` added, as `chunk` does."""
         added = 0
-        if of.is_Add and len(of.args) == 2 and of.args[0].is_Integer and 0 < int(of.args[0]) < by:
-            added, of = int(of.args[0]), of.args[1]
-        if not of.is_Symbol or self.hints[str(of)] % by:
-            raise Untranslated(f"a length is ({of + added}) // {by}, and {of} is not a multiple of {by} in the call")
-        name = f"{of}_by_{by}"
-        self.terms(of)
-        return [[1, [self.symbol(name, self.hints[str(of)] // by, [str(of), by])]]]
+        if whole.is_Add and len(whole.args) == 2 and whole.args[0].is_Integer and 0 < int(whole.args[0]) < by:
+            added, whole = int(whole.args[0]), whole.args[1]
+        if not whole.is_Symbol or self.hints[str(whole)] % by:
+            raise Untranslated(
+                f"a length is ({whole + added}) // {by}, and {whole} is not a multiple of {by} in the call"
+            )
+        name = f"{whole}_by_{by}"
+        self.terms(whole)
+        return [(1, [self.symbol(name, self.hints[str(whole)] // by, (str(whole), by))])]
 
-    def quantity(self, expr) -> Any:
+    def quantity(self, expr: Expression) -> Any:
         """A number that follows from lengths."""
         kind = type(expr).__name__
         if expr.is_Number:
@@ -108,10 +180,11 @@ class Lengths:
         return ["length", self.terms(expr)]
 
 
-def line_of(node, path: str) -> tuple[int | None, str | None]:
+def line_of(node: Node, path: str) -> tuple[int | None, str | None]:
     """The last line of the person's file that an operator comes from."""
-    found = None
-    for name, line in re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or ""):
+    found: int | None = None
+    frames: list[tuple[str, str]] = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    for name, line in frames:
         if name == path:
             found = int(line)
     if found is None:
@@ -122,15 +195,16 @@ def line_of(node, path: str) -> tuple[int | None, str | None]:
 
 
 @contextlib.contextmanager
-def quoting(path: str):
+def quoting(path: str) -> Generator[None]:
     """Lets operators remember every line of the person's file that they come from, and not those of modules alone."""
-    tracer, name = TracerBase, "_filter_traceback_frames"
+    tracer: Any = TracerBase
+    name = "_filter_traceback_frames"
     before = getattr(tracer, name, None)
     if before is None:
         yield
         return
 
-    def own(self, summary):
+    def own(_: TracerBase, summary: traceback.StackSummary) -> traceback.StackSummary:
         return traceback.StackSummary.from_list([frame for frame in summary if frame.filename == path])
 
     setattr(tracer, name, own)
@@ -140,38 +214,53 @@ def quoting(path: str):
         setattr(tracer, name, before)
 
 
-def exported_of(called, tensors: list, dynamic: bool, path: str):
+def exported_of(called: Callable[..., Any], tensors: list[Tensor], dynamic: bool, path: str) -> ExportedProgram:
     """The exported program of a call."""
     kind = Dim.AUTO if dynamic else Dim.STATIC
-    shapes = (tuple(dict.fromkeys(range(one.dim()), kind) for one in tensors),)
+    shapes: Any = (tuple(dict.fromkeys(range(one.dim()), kind) for one in tensors),)
     with quoting(path):
-        return torch.export.export(called, tuple(tensors), dynamic_shapes=shapes)
+        # A module, which `callable` of subject.py makes for functions, too.
+        return torch.export.export(cast("torch.nn.Module", called), tuple(tensors), dynamic_shapes=shapes)
 
 
-def table():
+def table() -> dict[Any, Callable[..., Any]]:
     """Core ATen, and what a translation takes whole."""
-    found = torch.export.default_decompositions()
+    found: Any = torch.export.default_decompositions()
     for kept in WHOLE:
         name, overload = kept.split(".")
         found.pop(getattr(getattr(torch.ops.aten, name), overload), None)
     return found
 
 
-def lengths_of(nodes, limits: dict, path: str) -> Lengths:
+def values_of(node: Node) -> list[Any]:
+    """What a node gives: tensors and numbers, of which some are symbols."""
+    value = node.meta.get("val")
+    return list(cast("Iterable[Any]", value)) if isinstance(value, (tuple, list)) else [value]
+
+
+def symbolic_of(length: torch.SymInt | torch.SymFloat) -> Any:
+    """The expression behind a length and its environment; torch has no types for either."""
+    return cast("Any", length).node
+
+
+def lengths_of(nodes: list[Node], limits: Mapping[Any, Any], path: str) -> Lengths:
     """The symbols of a graph's shapes, with their values in the call that was traced."""
-    hints, least = {}, {}
+    hints: dict[str, int] = {}
+    least: dict[str, int] = {}
     for node in nodes:
-        value = node.meta.get("val")
-        for one in value if isinstance(value, (tuple, list)) else [value]:
-            for length in one.shape if isinstance(one, torch.Tensor) else [one]:
+        for one in values_of(node):
+            lengths: list[Any] = list(one.shape) if isinstance(one, torch.Tensor) else [one]
+            for length in lengths:
                 if isinstance(length, torch.SymInt):
-                    known = length.node.shape_env.backed_var_to_val
-                    if not length.node.expr.free_symbols <= set(known):
+                    symbolic = symbolic_of(length)
+                    known: dict[Any, Any] = symbolic.shape_env.backed_var_to_val
+                    symbols: set[Any] = symbolic.expr.free_symbols
+                    if not symbols <= set(known):
                         line, text = line_of(node, path)
                         raise Untranslated(
                             "a shape depends on values; use `torch.where` with a mask", line, text, final=True
                         )
-                    hints |= {str(symbol): int(known[symbol]) for symbol in length.node.expr.free_symbols}
+                    hints |= {str(symbol): int(known[symbol]) for symbol in symbols}
     for symbol, limit in limits.items():
         # 2 is what export always asks for; a formula that holds there holds for less.
         lower = int(limit.lower)
@@ -182,43 +271,45 @@ def lengths_of(nodes, limits: dict, path: str) -> Lengths:
 class Described:
     """The operators of a graph as the report has them."""
 
-    def __init__(self, nodes, limits: dict, path: str) -> None:
+    def __init__(self, nodes: list[Node], limits: Mapping[Any, Any], path: str) -> None:
         self.lengths = lengths_of(nodes, limits, path)
         self.nodes = [self.node(node, path) for node in nodes if is_operator(node)]
 
-    def tensor(self, value) -> dict:
-        expressions = [one.node.expr if isinstance(one, torch.SymInt) else sympy.Integer(one) for one in value.shape]
+    def tensor(self, value: Tensor) -> TensorReport:
+        lengths: list[Any] = list(value.shape)
+        expressions: list[Expression] = [
+            symbolic_of(one).expr if isinstance(one, torch.SymInt) else sympy.Integer(one) for one in lengths
+        ]
         shape = [self.lengths.terms(one) for one in expressions]
         return {"shape": shape, "dtype": str(value.dtype).removeprefix("torch.")}
 
-    def word(self, value) -> Any:
+    def word(self, value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
             own = value.meta.get("val")
             return {"node": value.name} if isinstance(own, (torch.Tensor, tuple, list)) else self.word(own)
         if isinstance(value, (tuple, list)):
-            return [self.word(one) for one in value]
+            return [self.word(one) for one in cast("Iterable[Any]", value)]
         if isinstance(value, torch.SymInt):
-            return {"length": self.lengths.terms(value.node.expr)}
+            return {"length": self.lengths.terms(symbolic_of(value).expr)}
         if isinstance(value, torch.SymFloat):
-            return {"quantity": self.lengths.quantity(value.node.expr)}
+            return {"quantity": self.lengths.quantity(symbolic_of(value).expr)}
         if isinstance(value, float) and not math.isfinite(value):
             return {"float": str(value)}
         if isinstance(value, (bool, int, float, str)) or value is None:
             return value
         return str(value).removeprefix("torch.")
 
-    def node(self, node, path: str) -> dict:
+    def node(self, node: Node, path: str) -> NodeReport:
         line, text = line_of(node, path)
-        target, value = node.target, node.meta["val"]
-        name = str(target) if hasattr(target, "overloadpacket") else target.__name__
-        results = value if isinstance(value, (tuple, list)) else [value]
+        target: Any = node.target
+        name = str(target) if hasattr(target, "overloadpacket") else str(target.__name__)
         try:
             return {
                 "name": node.name,
                 "op": name,
                 "arguments": [self.word(one) for one in node.args],
                 "keywords": {key: self.word(one) for key, one in node.kwargs.items()},
-                "results": [self.tensor(one) for one in results if isinstance(one, torch.Tensor)],
+                "results": [self.tensor(one) for one in values_of(node) if isinstance(one, torch.Tensor)],
                 "line": line,
                 "text": text,
             }
@@ -226,14 +317,12 @@ class Described:
             raise Untranslated(str(problem), line, text, name) from problem
 
 
-def is_operator(node) -> bool:
+def is_operator(node: Node) -> bool:
     """Whether a node computes a tensor."""
-    value = node.meta.get("val")
-    results = value if isinstance(value, (tuple, list)) else [value]
-    return node.op == "call_function" and any(isinstance(one, torch.Tensor) for one in results)
+    return node.op == "call_function" and any(isinstance(one, torch.Tensor) for one in values_of(node))
 
 
-def graph(subject, program, names: list[str]) -> dict:
+def graph(subject: Subject, program: ExportedProgram, names: list[str]) -> GraphReport:
     """The report of an exported program."""
     signature = program.graph_signature
     if signature.user_inputs_to_mutate or signature.buffers_to_mutate:
@@ -242,13 +331,13 @@ def graph(subject, program, names: list[str]) -> dict:
         name = names[int(number)] if number.isdigit() else changed
         raise Untranslated(f"it changes `{name}`; return the new value instead", final=True)
     nodes = list(program.graph.nodes)
-    described = Described(nodes, program.range_constraints, subject.module.__file__)
+    described = Described(nodes, cast("Mapping[Any, Any]", program.range_constraints), subject.path)
     constants = list(signature.inputs_to_lifted_tensor_constants)
     if constants:
         raise Untranslated(f"it uses the tensor `{constants[0]}`, which is not one of its arguments", final=True)
     places = [node for node in nodes if node.op == "placeholder"][-len(names) :]
     used = {name for node in nodes if node.op != "placeholder" for name in map(str, node.all_input_nodes)}
-    inputs = [
+    inputs: list[InputReport] = [
         {"value": node.name, "name": identifier(name), "tensor": described.tensor(node.meta["val"])}
         for node, name in zip(places, names)
         if node.name in used or name not in subject.state

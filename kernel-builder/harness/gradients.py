@@ -3,20 +3,26 @@
 Owns: how PyTorch's autograd is traced, which inputs have a gradient, the reference of the gradient. Never: decides what can be
 translated.
 """
-# pyright: basic
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch.fx import traceback
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.proxy_tensor import make_fx  # pyright: ignore[reportUnknownVariableType]
 
-from exported import Described, Untranslated, identifier, is_operator, table
+from exported import Described, GraphReport, Untranslated, identifier, is_operator, table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.export import ExportedProgram
+    from torch.fx import GraphModule
+
+    from subject import Subject
 
 BACKWARD = '''
 
@@ -32,22 +38,56 @@ def {name}({arguments}):
 '''
 
 
-def joint(exported, inputs: list, outputs: list, wanted: list[int], differentiable: list[int]):
+class Reference(TypedDict):
+    """A function of Python that says what a kernel computes; no text for a function of the person's file."""
+
+    function: str
+    text: str
+
+
+class VariableGraph(GraphReport):
+    """A graph whose floating-point arguments have one dtype of several, if `variable`."""
+
+    variable: bool
+
+
+class GradientGraph(VariableGraph):
+    """The graph of a gradient, with the names of its results."""
+
+    results: list[str]
+
+
+class GradientReport(TypedDict):
+    """The gradient of a function: which inputs have one, and which of them have the same."""
+
+    graph: GradientGraph
+    inputs: list[str]
+    same: dict[str, str]
+    reference: Reference
+
+
+def joint(
+    exported: ExportedProgram,
+    inputs: list[Tensor],
+    outputs: list[Tensor],
+    wanted: list[int],
+    differentiable: list[int],
+) -> GraphModule:
     """The graph of the gradients of `wanted` inputs, of gradients for `differentiable` outputs and of all inputs."""
 
-    def called(*tensors):
+    def called(*tensors: Tensor) -> tuple[Tensor | None, ...]:
         gradients, own = tensors[: len(differentiable)], list(tensors[len(differentiable) :])
         for place in wanted:
             own[place] = own[place].detach().requires_grad_()
         # Nodes of the backward pass remember the lines of the forward pass.
         lines = torch.autograd.detect_anomaly(check_nan=False)
         with torch.enable_grad(), traceback.preserve_node_meta(), lines:
-            results = torch.fx.Interpreter(exported.graph_module).run(*own)
-            chosen = [results[place] for place in differentiable]
+            results: Any = torch.fx.Interpreter(exported.graph_module).run(*own)
+            chosen: list[Tensor] = [results[place] for place in differentiable]
             remember_lines([one.grad_fn for one in chosen])
             return torch.autograd.grad(chosen, [own[place] for place in wanted], gradients, allow_unused=True)
 
-    def functional(*tensors):
+    def functional(*tensors: Tensor) -> Any:
         with traceback.preserve_node_meta():
             return torch.fx.Interpreter(found).run(*tensors)
 
@@ -65,7 +105,7 @@ def joint(exported, inputs: list, outputs: list, wanted: list[int], differentiab
     return found
 
 
-def remember_lines(functions: list) -> None:
+def remember_lines(functions: list[Any]) -> None:
     """Lets autograd say which forward operator it is at; without it, graphs of gradients quote no lines."""
     try:
         from torch._functorch._aot_autograd.logging_utils import setup_stacktrace_preservation_hooks
@@ -74,24 +114,27 @@ def remember_lines(functions: list) -> None:
     setup_stacktrace_preservation_hooks(functions)
 
 
-def differentiable_of(exported, inputs: list, wanted: list[int]) -> list[int]:
+def differentiable_of(exported: ExportedProgram, inputs: list[Tensor], wanted: list[int]) -> list[int]:
     """The places of the results that follow from `wanted` inputs so that they have a gradient."""
     fake = detect_fake_mode(inputs)
     assert fake is not None
     with fake, torch.enable_grad():
         own = [one.detach().requires_grad_(place in wanted) for place, one in enumerate(inputs)]
-        results = torch.fx.Interpreter(exported.graph_module).run(*own)
+        results: list[Tensor] = torch.fx.Interpreter(exported.graph_module).run(*own)
     return [place for place, one in enumerate(results) if one.requires_grad]
 
 
-def gradient(subject, exported, names: list[str], forward: dict, function: str) -> dict:
+def gradient(
+    subject: Subject, exported: ExportedProgram, names: list[str], forward: VariableGraph, function: str
+) -> GradientReport:
     """The graph of the gradients of a function, and its reference.
 
     `forward` is the report of the function's own graph, and `function` the name of its reference.
     """
     nodes = list(exported.graph.nodes)
-    inputs = [node.meta["val"] for node in nodes if node.op == "placeholder"]
-    outputs = [node.meta["val"] for node in nodes[-1].args[0]]
+    inputs: list[Tensor] = [node.meta["val"] for node in nodes if node.op == "placeholder"]
+    returning: Any = nodes[-1].args[0]
+    outputs: list[Tensor] = [node.meta["val"] for node in returning]
     kept, variable = [one["name"] for one in forward["inputs"]], forward["variable"]
     wanted = [
         place
@@ -105,7 +148,7 @@ def gradient(subject, exported, names: list[str], forward: dict, function: str) 
     graph = joint(exported, inputs, outputs, wanted, differentiable)
     nodes = list(graph.graph.nodes)
     results: Any = nodes[-1].args[0]
-    described = Described(nodes, {}, subject.module.__file__)
+    described = Described(nodes, {}, subject.path)
     places = [node for node in nodes if node.op == "placeholder"]
     titles = [f"grad_{own[place]}" for place in differentiable] + [identifier(name) for name in names]
     used = {one.name for node in nodes if is_operator(node) or node.op == "output" for one in node.all_input_nodes}
@@ -116,11 +159,12 @@ def gradient(subject, exported, names: list[str], forward: dict, function: str) 
     gradients = titles[: len(differentiable)]
     shapes = {name: described.tensor(node.meta["val"]) for name, node in named.items()}
     # What the gradient does not read need not be kept: the reference takes zeros, in the shape of something that is kept.
-    values = {}
+    values: dict[str, str] = {}
     for name in kept:
         twin = next((one for one in gradients + needed if shapes[one] == shapes[name]), None)
         values[name] = name if name in needed or twin is None else f"torch.zeros_like({twin})"
-    same, returned = {}, {}
+    same: dict[str, str] = {}
+    returned: dict[str, str] = {}
     for place, result in zip(wanted, results):
         name = identifier(names[place])
         twin = next((one for one, value in returned.items() if result is not None and value == result.name), None)

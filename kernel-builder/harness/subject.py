@@ -94,6 +94,7 @@ class Subject:
 
     def __init__(self, path: str, name: str | None) -> None:
         self.module = load(path)
+        self.path = self.module.__file__ or path
         self.name, found = chosen(self.module, name)
         self.is_module = inspect.isclass(found)
         self.lengths: list[int] = []

@@ -14,7 +14,7 @@ import math
 import os
 import site
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -96,10 +96,9 @@ def report(torch: ModuleType, job: TraceJob, name: str | None) -> dict[str, Any]
             known[reference.name] = attempts.template_ops(reference, reference.forms[0], trial)
     translated: dict[str, Any] = {"translation": None, "untranslated": None}
     if job.translates and not near:
-        # translation.py is checked in basic mode, so its types are not known here.
-        from translation import translation  # pyright: ignore[reportUnknownVariableType]
+        from translation import translation
 
-        translated = cast("dict[str, Any]", translation(subject))
+        translated = dict(translation(subject))
     return {
         "torch": torch.__version__,
         "name": subject.name,

@@ -2,7 +2,6 @@
 
 Owns: which tensors a function is called with, the reference. Never: decides what can be translated.
 """
-# pyright: basic
 
 from __future__ import annotations
 
@@ -11,12 +10,24 @@ import math
 import re
 import traceback
 import warnings
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import torch
 
 from calls import FLOATS, usual, widened
-from exported import Untranslated, exported_of, graph, identifier, table
-from gradients import gradient
+from exported import GraphReport, Problem, Untranslated, exported_of, graph, identifier, table
+from gradients import GradientReport, Reference, VariableGraph, gradient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from torch import Tensor
+    from torch.export import ExportedProgram
+
+    from subject import Subject
+
+    # The tensors of a call by name, in the order of its parameters.
+    Named = list[tuple[str, Tensor]]
 
 # Parameters that hold one number for each element of the last axis in most functions.
 VECTORS = re.compile(r"(^|_)(weight|bias|gamma|beta|scale|shift|gain)$")
@@ -40,12 +51,36 @@ class _Widened(TorchDispatchMode):
 '''
 
 
-def drawn(subject) -> list[tuple[str, torch.Tensor]]:
+class Graded(TypedDict):
+    """The gradient of a function, or why it has none."""
+
+    gradient: GradientReport | None
+    ungraded: str | None
+
+
+class Translation(Graded):
+    """All that a project of a function needs."""
+
+    graph: VariableGraph
+    dynamic: bool
+    reference: Reference
+    guessed: list[str]
+
+
+class Report(TypedDict):
+    """The translation of a function, or why it has none."""
+
+    translation: Translation | None
+    untranslated: Problem | None
+
+
+def drawn(subject: Subject) -> Named:
     """The tensors of a call: those of `example_inputs()` and of the module, others by the names of their parameters."""
-    given, found = subject.example_values, []
+    given = subject.example_values
+    found: Named = []
     matrix = [LENGTHS[0], LENGTHS[-1]]
     kinds = (torch.nn.modules.batchnorm._NormBase, torch.nn.GroupNorm)
-    if any(isinstance(one, kinds) for one in parts(subject)):
+    if any(isinstance(one, kinds) for one in subject.parts()):
         # Channels of images.
         lengths = [one.shape[0] for one in subject.state.values() if one.dim() == 1]
         matrix = [3, *(lengths[:1] or [8]), LENGTHS[0], LENGTHS[1]]
@@ -60,15 +95,11 @@ def drawn(subject) -> list[tuple[str, torch.Tensor]]:
     return found
 
 
-def parts(subject) -> list:
-    return list(subject.instance.modules()) if subject.is_module else []
-
-
-def choices(subject):
+def choices(subject: Subject) -> Iterator[Named]:
     """Tensors of calls to try, until one works."""
     first = drawn(subject)
     yield first
-    fixed = {**subject.example_values, **subject.state}
+    fixed: dict[str, Any] = {**subject.example_values, **subject.state}
     free = [name for name, _ in first if name not in fixed]
     for ranks in ((2, 2), (1, 1), (3, 3), (3, 1), (4, 4), (4, 1), (2, 0)):
         shapes = {
@@ -78,7 +109,7 @@ def choices(subject):
         yield [(name, torch.randn(shapes[name]) if name in shapes else value) for name, value in first]
 
 
-def narrowed(tensors: list, dtype) -> tuple[list, bool]:
+def narrowed(tensors: list[Tensor], dtype: torch.dtype) -> tuple[list[Tensor], bool]:
     """Floating-point tensors in one dtype, and whether they all had the same one."""
     floats = {one.dtype for one in tensors if one.is_floating_point()}
     if len(floats) > 1:
@@ -86,9 +117,9 @@ def narrowed(tensors: list, dtype) -> tuple[list, bool]:
     return [one.to(dtype) if one.is_floating_point() else one for one in tensors], True
 
 
-def operators(program) -> list:
+def operators(program: ExportedProgram) -> list[tuple[str, torch.dtype]]:
     """The operators of a program without casts, and the dtypes of what they give."""
-    found = []
+    found: list[tuple[str, torch.dtype]] = []
     for node in program.graph.nodes:
         value = node.meta.get("val")
         name = str(node.target).removeprefix("aten.")
@@ -98,26 +129,32 @@ def operators(program) -> list:
     return found
 
 
-def written(value) -> str:
+def written(value: Any) -> str:
     """A value as Python text; an error for one that has none."""
+    kind = type(value).__name__
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if value is None or isinstance(value, (bool, int, float, str, torch.dtype)):
         return repr(value)
-    if isinstance(value, (tuple, list)) and all(not isinstance(one, torch.Tensor) for one in value):
-        inside = ", ".join(map(written, value))
-        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
-    raise Untranslated(f"an argument is {type(value).__name__}, which cannot be written into the reference")
+    if isinstance(value, (tuple, list)):
+        values = list(cast("list[Any] | tuple[Any, ...]", value))
+        if not any(isinstance(one, torch.Tensor) for one in values):
+            inside = ", ".join(map(written, values))
+            return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(values) == 1 else ''})"
+    raise Untranslated(f"an argument is {kind}, which cannot be written into the reference")
 
 
-def reference(subject, names: list[str], kept: list[str], exact: bool) -> dict:
+def reference(
+    subject: Subject, tensors: dict[str, Tensor], names: list[str], kept: list[str], exact: bool
+) -> Reference:
     """The reference of the kernel: the person's own function, or a text that calls it, and the function's name."""
     arguments = [identifier(name) for name in names if name in kept]
     direct = [one.name for one in subject.parameters[: len(names)]] == names
     pinned = [one for one in subject.parameters if one.name not in names and (one.pinned or not one.optional)]
     if not subject.is_module and direct and not pinned and exact:
         return {"function": subject.name, "text": ""}
-    given, called = {name: identifier(name) for name in names}, []
+    given = {name: identifier(name) for name in names}
+    called: list[str] = []
     for one in subject.parameters:
         if one.name in given:
             called.append(f"{one.name}={given[one.name]}" if called and "=" in called[-1] else given[one.name])
@@ -147,16 +184,16 @@ def reference(subject, names: list[str], kept: list[str], exact: bool) -> dict:
     text += (
         f"    return {call}\n"
         if exact
-        else PINNED.format(first=first_float(arguments, names, kept, subject), call=call)
+        else PINNED.format(first=first_float(arguments, names, kept, tensors), call=call)
     )
     return {"function": name, "text": text}
 
 
-def target(subject):
+def target(subject: Subject) -> Callable[..., Any]:
     return subject.instance.forward if subject.is_module else subject.found
 
 
-def made_with(subject) -> str:
+def made_with(subject: Subject) -> str:
     """The arguments that an instance was made with."""
     if subject.length_parameter is None:
         return ""
@@ -164,20 +201,19 @@ def made_with(subject) -> str:
     return f"{subject.length_parameter}={bound or LENGTHS[-1]}"
 
 
-def first_float(arguments: list, names: list, kept: list, subject) -> str:
-    tensors = subject.traced
+def first_float(arguments: list[str], names: list[str], kept: list[str], tensors: dict[str, Tensor]) -> str:
     floats = [name for name in names if name in kept and tensors[name].is_floating_point()]
     return identifier(floats[0]) if floats else arguments[0]
 
 
-def least_length(called, graph: dict, dtypes: list) -> int:
+def least_length(called: Callable[..., Any], graph: GraphReport, dtypes: list[torch.dtype]) -> int:
     """The least of 0, 1 and 2 from which on a call may have all lengths at once."""
     factors = dict(one["quotient"] for one in graph["symbols"].values() if one["quotient"])
     least = 2
     for length in (1, 0):
-        tensors = []
+        tensors: list[Tensor] = []
         for one, dtype in zip(graph["inputs"], dtypes):
-            shape = []
+            shape: list[int] = []
             for terms in one["tensor"]["shape"]:
                 symbols = [name for _, names in terms for name in names]
                 shape.append(length * factors.get(symbols[0], 1) if symbols else sum(factor for factor, _ in terms))
@@ -192,7 +228,7 @@ def least_length(called, graph: dict, dtypes: list) -> int:
     return least
 
 
-def differs(called, tensors: list) -> bool:
+def differs(called: Callable[..., Any], tensors: list[Tensor]) -> bool:
     """Whether float64 does not stay float64 without help."""
     FLOATS.update(dict.fromkeys((torch.float32, torch.bfloat16, torch.float16)))
     wide = [one.double() if one.is_floating_point() else one for one in tensors]
@@ -207,11 +243,14 @@ def differs(called, tensors: list) -> bool:
     )
 
 
-def flat(value) -> list:
-    return [part for one in value for part in flat(one)] if isinstance(value, (tuple, list)) else [value]
+def flat(value: Any) -> list[Any]:
+    """The parts of tuples and lists. Anything else, a dict too, is one part."""
+    if isinstance(value, (tuple, list)):
+        return [part for one in cast("Iterable[Any]", value) for part in flat(one)]
+    return [value]
 
 
-def refuse_aliases(called, tensors: list, names: list[str]) -> None:
+def refuse_aliases(called: Callable[..., Any], tensors: list[Tensor], names: list[str]) -> None:
     """A result that shares memory with an argument is no new tensor."""
     own = {one.untyped_storage().data_ptr(): name for one, name in zip(tensors, names) if one.numel()}
     with torch.no_grad():
@@ -223,18 +262,18 @@ def refuse_aliases(called, tensors: list, names: list[str]) -> None:
                 )
 
 
-def translation(subject) -> dict:
+def translation(subject: Subject) -> Report:
     """The graph of a function with all that a project needs; the reason where it has none."""
     problem: Untranslated | None = None
     for chosen in choices(subject):
         names, values = [name for name, _ in chosen], [value for _, value in chosen]
         for dynamic in (True, False):
             try:
-                return {"translation": of_call(subject, names, values, dynamic), "untranslated": None}
+                return {"translation": translation_of_call(subject, names, values, dynamic), "untranslated": None}
             except Untranslated as error:
                 problem = error if error.final else problem or error
             except Exception as error:
-                problem = problem or failure(error, subject.module.__file__)
+                problem = problem or failure(error, subject.path)
             if problem.final:
                 return {"translation": None, "untranslated": problem.report}
         if subject.example_values or not chosen:
@@ -253,7 +292,9 @@ def failure(error: Exception, path: str) -> Untranslated:
     return Untranslated(f"{type(error).__name__}: {error}".splitlines()[0][:300], line, text)
 
 
-def gradient_or_reason(subject, exported, names: list[str], found: dict, function: str) -> dict:
+def gradient_or_reason(
+    subject: Subject, exported: ExportedProgram, names: list[str], found: VariableGraph, function: str
+) -> Graded:
     """The gradient, or why there is none; the function is translated all the same."""
     try:
         with usual(torch):
@@ -261,33 +302,34 @@ def gradient_or_reason(subject, exported, names: list[str], found: dict, functio
     except Untranslated as problem:
         return {"gradient": None, "ungraded": problem.report["what"]}
     except Exception as error:
-        return {"gradient": None, "ungraded": failure(error, subject.module.__file__).report["what"]}
+        return {"gradient": None, "ungraded": failure(error, subject.path).report["what"]}
 
 
-def of_call(subject, names: list[str], values: list, dynamic: bool) -> dict:
-    subject.traced = dict(zip(names, values))
-    numbers = {}
+def translation_of_call(subject: Subject, names: list[str], values: list[Tensor], dynamic: bool) -> Translation:
+    """The translation of one call, with lengths as symbols if `dynamic`."""
+    traced = dict(zip(names, values))
+    numbers: dict[str, Any] = {}
     called = subject.callable(names, numbers)
     with usual(torch):
         with torch.no_grad():
             called(*[one.clone() for one in values])
         tensors, variable = narrowed(values, torch.bfloat16)
-        exported = exported_of(called, tensors, dynamic, subject.module.__file__)
+        exported = exported_of(called, tensors, dynamic, subject.path)
         program = exported.run_decompositions(table())
-        found = {**graph(subject, program, names), "variable": variable}
+        found: VariableGraph = {**graph(subject, program, names), "variable": variable}
         refuse_aliases(called, [one.clone() for one in values], names)
         if variable:
-            wide = exported_of(called, narrowed(values, torch.float32)[0], dynamic, subject.module.__file__)
+            wide = exported_of(called, narrowed(values, torch.float32)[0], dynamic, subject.path)
             if operators(wide.run_decompositions(table())) != operators(program):
                 raise Untranslated("it has other operators, or other dtypes inside, for bfloat16 than for float32")
     inputs = [one["name"] for one in found["inputs"]]
     kept = [name for name in names if identifier(name) in inputs]
     exact = not differs(called, values)
-    dtypes = [subject.traced[name].dtype for name in kept]
+    dtypes = [traced[name].dtype for name in kept]
     least = least_length(subject.callable(kept, numbers), found, dtypes) if len(kept) == len(names) else 1
     for symbol in found["symbols"].values():
         symbol["min"] = max(symbol["min"], least)
-    own = reference(subject, names, kept, exact)
+    own = reference(subject, traced, names, kept, exact)
     return {
         "graph": found,
         "dynamic": dynamic,

@@ -4,6 +4,7 @@
 //! Never: is part of `kernelwright`, which finds the program beside itself and hands over its arguments.
 
 pub mod auth;
+pub mod causes;
 pub mod name;
 pub mod server;
 pub mod store;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use kernel_hub::auth::{Anonymous, Tokens, word};
+use kernel_hub::causes::chain;
 use kernel_hub::server::settings::{LogTo, Settings, Trusted};
 use kernel_hub::server::{self, tls};
 use kernel_hub::store::{Depth, Store, Sweep};
@@ -176,7 +177,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", chain(&*error));
             ExitCode::FAILURE
         }
     }

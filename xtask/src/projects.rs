@@ -79,7 +79,7 @@ pub(crate) fn judge(project: &Expected, root: &Path, program: &Path, talk: &mut 
     let mut wrong = Vec::new();
     for run in &project.runs {
         let started = Instant::now();
-        let found = Found::run(&project.name, run, root, program)?;
+        let found = ProjectOutcome::run(&project.name, run, root, program)?;
         let differences = found.differences(run, root)?;
         let built = if found.built.is_empty() { "-".to_owned() } else { join(&found.built) };
         let seconds = started.elapsed().as_secs_f64();
@@ -100,7 +100,7 @@ pub(crate) fn judge(project: &Expected, root: &Path, program: &Path, talk: &mut 
 }
 
 /// What a run came to.
-struct Found {
+struct ProjectOutcome {
     /// The copy of the project that was built.
     project: PathBuf,
     /// The copy of the project that `beside` names.
@@ -112,7 +112,7 @@ struct Found {
     built: BTreeSet<String>,
 }
 
-impl Found {
+impl ProjectOutcome {
     /// Runs the program in a fresh copy of a project.
     fn run(project: &str, run: &Run, root: &Path, program: &Path) -> Result<Self, String> {
         // Runs of several projects go on at the same time, and one project may lie beside two others.

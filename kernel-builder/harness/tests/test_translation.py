@@ -1,15 +1,24 @@
 """What is exported of functions for their translation, and why others are not."""
-# pyright: basic
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from subject import Subject
 from translation import translation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gradients import GradientReport
+    from translation import Report, Translation
+
+    # The report on a function of FILE.
+    Reports = Callable[[str], Report]
 
 FILE = """import torch
 
@@ -78,59 +87,74 @@ class Scaled(torch.nn.Module):
 
 
 @pytest.fixture
-def said(tmp_path: Path):
+def reports(tmp_path: Path) -> Reports:
     path = tmp_path / "functions.py"
     path.write_text(FILE, encoding="utf-8")
-    return lambda name: translation(Subject(str(path), name))
+
+    def report(name: str) -> Report:
+        return translation(Subject(str(path), name))
+
+    return report
 
 
-def test_lengths_are_symbols_and_lines_are_quoted(said):
-    found = said("halved")["translation"]
+def translated(reports: Reports, name: str) -> Translation:
+    found = reports(name)["translation"]
+    assert found is not None
+    return found
+
+
+def graded(reports: Reports, name: str) -> GradientReport:
+    found = translated(reports, name)["gradient"]
+    assert found is not None
+    return found
+
+
+def test_lengths_are_symbols_and_lines_are_quoted(reports: Reports) -> None:
+    found = translated(reports, "halved")
     graph = found["graph"]
     assert [one["name"] for one in graph["inputs"]] == ["x", "weight"]
-    halves = [symbol for symbol in graph["symbols"].values() if symbol["quotient"]]
-    assert [one["quotient"][1] for one in halves] == [2]
+    assert [symbol["quotient"][1] for symbol in graph["symbols"].values() if symbol["quotient"]] == [2]
     assert graph["nodes"][-1]["line"] == 6
     assert graph["nodes"][-1]["text"] == "return torch.sigmoid(a) * b + eps"
     assert found["reference"] == {"function": "halved", "text": ""}
 
 
-def test_a_function_that_casts_is_called_with_wider_dtypes(said):
-    found = said("cast")["translation"]
+def test_a_function_that_casts_is_called_with_wider_dtypes(reports: Reports) -> None:
+    found = translated(reports, "cast")
     assert found["reference"]["function"] == "cast_reference"
     assert "_Widened()" in found["reference"]["text"]
     assert found["guessed"] == []
 
 
-def test_parameters_of_a_module_are_arguments(said):
-    found = said("Scaled")["translation"]
+def test_parameters_of_a_module_are_arguments(reports: Reports) -> None:
+    found = translated(reports, "Scaled")
     assert [one["name"] for one in found["graph"]["inputs"]] == ["x", "weight"]
     assert "functional_call" in found["reference"]["text"]
 
 
-def test_a_sum_has_one_gradient_and_keeps_no_argument(said):
-    found = said("added")["translation"]["gradient"]
+def test_a_sum_has_one_gradient_and_keeps_no_argument(reports: Reports) -> None:
+    found = graded(reports, "added")
     assert found["inputs"] == ["x", "y"]
     assert found["same"] == {"y": "x"}
     assert [one["name"] for one in found["graph"]["inputs"]] == ["grad_out"]
     assert found["graph"]["results"] == ["grad_x"]
 
 
-def test_a_gradient_has_lines_and_a_reference(said):
-    found = said("scaled_places")["translation"]["gradient"]
+def test_a_gradient_has_lines_and_a_reference(reports: Reports) -> None:
+    found = graded(reports, "scaled_places")
     assert [one["name"] for one in found["graph"]["inputs"]] == ["grad_out_0", "x", "places"]
     assert found["graph"]["nodes"][-1]["line"] == 30
-    space: dict = {}
+    space: dict[str, Any] = {}
     exec(FILE + found["reference"]["text"], space)
     x, places = torch.randn(3, 5, dtype=torch.float64), torch.randint(0, 3, (3, 5))
     one = torch.ones_like(x)
     assert torch.equal(space["scaled_places_backward"](one, x, places), torch.exp(x) * places)
 
 
-def test_a_function_without_a_gradient_is_translated(said):
-    found = said("compared")["translation"]
+def test_a_function_without_a_gradient_is_translated(reports: Reports) -> None:
+    found = translated(reports, "compared")
     assert found["gradient"] is None
-    assert "no result depends on a floating-point argument" in found["ungraded"]
+    assert "no result depends on a floating-point argument" in str(found["ungraded"])
 
 
 @pytest.mark.parametrize(
@@ -141,8 +165,10 @@ def test_a_function_without_a_gradient_is_translated(said):
         ("viewed", "its result is a view of its argument `x`", None),
     ],
 )
-def test_a_refusal_says_why_and_where(said, name, what, line):
-    report = said(name)
+def test_a_refusal_says_why_and_where(reports: Reports, name: str, what: str, line: int | None) -> None:
+    report = reports(name)
     assert report["translation"] is None
-    assert what in report["untranslated"]["what"]
-    assert report["untranslated"]["line"] == line
+    problem = report["untranslated"]
+    assert problem is not None
+    assert what in problem["what"]
+    assert problem["line"] == line

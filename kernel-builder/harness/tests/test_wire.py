@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from conftest import input_set, oracle_case, oracle_job, tensor
@@ -25,7 +26,7 @@ def job() -> OracleJob:
     return oracle_job("/f", "/r.py", [oracle_case([tensor("x", [2, 3])], [tensor("y", [2, 3])], sets)])
 
 
-def first_message(**changes: object) -> dict:
+def first_message(**changes: object) -> dict[str, Any]:
     """The first message of a dialogue."""
     return {"protocol": VERSION, "nonce": "n", "job": encode(job())} | changes
 
@@ -53,17 +54,17 @@ def test_another_version_is_refused_before_anything_else_is_read(version: object
         opening(json.dumps(message), Job)
 
 
-def changed(path: str, value: object) -> dict:
+def changed(path: str, value: object) -> dict[str, Any]:
     """The first message with another value at a path; `...` removes it."""
     message = first_message()
     *parents, last = path.split(".")
-    place: object = message
+    place: Any = message
     for part in parents:
-        place = place[int(part)] if isinstance(place, list) else place[part]  # type: ignore[index]
+        place = place[int(part)] if part.isdecimal() else place[part]
     if value is ...:
-        del place[last]  # type: ignore[attr-defined]
+        del place[last]
     else:
-        place[last] = value  # type: ignore[index]
+        place[last] = value
     return message
 
 

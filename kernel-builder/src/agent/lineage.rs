@@ -22,7 +22,7 @@ const PATIENCE: usize = 5;
 /// What became of a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Standing {
+pub(crate) enum CandidateStatus {
     /// The project's own kernel, before anybody changed it.
     Seed,
     /// Compiled; no GPU was there, so nothing was judged.
@@ -94,7 +94,7 @@ pub(crate) struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
     /// What became of it.
-    pub(crate) standing: Standing,
+    pub(crate) standing: CandidateStatus,
     /// The code of its refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<String>,
@@ -114,7 +114,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// A kernel that the project came with.
     pub(crate) fn seed(id: String, when: u64) -> Self {
-        Self::new(id, None, Maker::default(), Standing::Seed, when)
+        Self::new(id, None, Maker::default(), CandidateStatus::Seed, when)
     }
 
     /// A candidate of which nothing more is known yet.
@@ -122,7 +122,7 @@ impl Entry {
         id: String,
         parent: Option<String>,
         maker: Maker,
-        standing: Standing,
+        standing: CandidateStatus,
         when: u64,
     ) -> Self {
         let (note, code, text, figures, gain) = (None, None, None, BTreeMap::new(), None);
@@ -172,7 +172,10 @@ impl Lineage {
 
     /// The project's own kernel; the last one, if a person changed it.
     pub(crate) fn seed(&self) -> Option<&Entry> {
-        self.entries.iter().filter(|entry| entry.standing == Standing::Seed).max_by_key(|entry| entry.when)
+        self.entries
+            .iter()
+            .filter(|entry| entry.standing == CandidateStatus::Seed)
+            .max_by_key(|entry| entry.when)
     }
 
     /// The last that replaced the best, else the seed. What was kept before a person changed the kernel was held against
@@ -180,8 +183,10 @@ impl Lineage {
     pub(crate) fn best(&self) -> Option<&Entry> {
         let seed = self.seed();
         let since = seed.map_or(0, |seed| seed.when);
-        let kept =
-            self.entries.iter().filter(|entry| entry.standing == Standing::Kept && entry.when >= since);
+        let kept = self
+            .entries
+            .iter()
+            .filter(|entry| entry.standing == CandidateStatus::Kept && entry.when >= since);
         // In the order in which they were kept, which need not be the one in which they came.
         kept.max_by_key(|entry| entry.when).or(seed)
     }
@@ -244,13 +249,13 @@ pub(crate) fn replaces(starts: &[Gain]) -> Option<Gain> {
 mod tests {
     use super::*;
 
-    fn entry(id: &str, parent: Option<&str>, standing: Standing, when: u64) -> Entry {
+    fn entry(id: &str, parent: Option<&str>, standing: CandidateStatus, when: u64) -> Entry {
         Entry {
             id: id.to_owned(),
             parent: parent.map(str::to_owned),
             maker: Maker::default(),
             note: None,
-            code: (standing == Standing::Refused).then(|| "verify::numerics".to_owned()),
+            code: (standing == CandidateStatus::Refused).then(|| "verify::numerics".to_owned()),
             text: None,
             standing,
             figures: BTreeMap::new(),
@@ -262,11 +267,11 @@ mod tests {
     fn lineage() -> Lineage {
         let mut lineage = Lineage::default();
         for entry in [
-            entry("seed00000000", None, Standing::Seed, 1),
-            entry("aaaa00000000", Some("seed00000000"), Standing::Right, 2),
-            entry("aaaa11111111", Some("seed00000000"), Standing::Kept, 9),
-            entry("cccc00000000", Some("aaaa00000000"), Standing::Kept, 4),
-            entry("dddd00000000", Some("aaaa00000000"), Standing::Refused, 5),
+            entry("seed00000000", None, CandidateStatus::Seed, 1),
+            entry("aaaa00000000", Some("seed00000000"), CandidateStatus::Right, 2),
+            entry("aaaa11111111", Some("seed00000000"), CandidateStatus::Kept, 9),
+            entry("cccc00000000", Some("aaaa00000000"), CandidateStatus::Kept, 4),
+            entry("dddd00000000", Some("aaaa00000000"), CandidateStatus::Refused, 5),
         ] {
             lineage.put(entry);
         }
@@ -279,7 +284,7 @@ mod tests {
         let mut text: String =
             lineage.entries().iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect();
         assert_eq!(Lineage::read(&text), lineage);
-        let later = entry("aaaa00000000", None, Standing::NotFaster, 7);
+        let later = entry("aaaa00000000", None, CandidateStatus::NotFaster, 7);
         text += &(serde_json::to_string(&later).unwrap() + "\n{\"id\": \"eeee");
         let read = Lineage::read(&text);
         assert_eq!((read.entries().len(), &read.entries()[1]), (5, &later));
@@ -292,7 +297,7 @@ mod tests {
         assert_eq!(id("seed").as_deref(), Some("seed00000000"));
         assert_eq!(id("best").as_deref(), Some("aaaa11111111"), "the one that was kept last");
         let mut later = lineage.clone();
-        later.put(entry("eeee00000000", None, Standing::Seed, 10));
+        later.put(entry("eeee00000000", None, CandidateStatus::Seed, 10));
         assert_eq!(
             later.best().map(|entry| entry.id.as_str()),
             Some("eeee00000000"),
@@ -320,9 +325,9 @@ mod tests {
         assert_eq!(tree, [(0, "seed"), (1, "aaaa"), (2, "cccc"), (2, "dddd"), (1, "aaaa")]);
         // A file that was changed by hand makes no endless tree.
         let mut circle = Lineage::default();
-        circle.put(entry("one", Some("two"), Standing::Right, 1));
-        circle.put(entry("two", Some("one"), Standing::Right, 1));
-        circle.put(entry("self", Some("self"), Standing::Right, 1));
+        circle.put(entry("one", Some("two"), CandidateStatus::Right, 1));
+        circle.put(entry("two", Some("one"), CandidateStatus::Right, 1));
+        circle.put(entry("self", Some("self"), CandidateStatus::Right, 1));
         assert_eq!(circle.tree().len(), 1);
         assert_eq!(lineage.refusals(), BTreeMap::from([("verify::numerics", 1)]));
     }

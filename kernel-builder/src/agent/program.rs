@@ -9,6 +9,8 @@ use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::base::causes::TomlError;
+
 /// Agents that this program knows: a file each.
 static AGENTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/resources/agents");
 /// The version of the format.
@@ -161,8 +163,25 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
+/// What is wrong with the description of an agent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DescriptionError {
+    /// It is not TOML, or has other keys.
+    #[error(transparent)]
+    Toml(#[from] TomlError),
+    /// It is of a later version.
+    #[error("format {format} is not supported")]
+    Format {
+        /// Its `format`.
+        format: u32,
+    },
+    /// A command that is no command line.
+    #[error("it has no program, or a quote that is not closed")]
+    Command,
+}
+
 /// The agent of a name.
-pub(crate) fn named(name: &str) -> Option<Result<Program, String>> {
+pub(crate) fn named(name: &str) -> Option<Result<Program, DescriptionError>> {
     let file = AGENTS.get_file(format!("{name}.toml"))?;
     Some(Program::read(file.contents_utf8().unwrap_or_default()))
 }
@@ -172,9 +191,9 @@ impl Program {
     ///
     /// # Errors
     /// It is not of this format.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let read: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-        if read.format == FORMAT { Ok(read) } else { Err(format!("format {} is not supported", read.format)) }
+    pub(crate) fn read(text: &str) -> Result<Self, DescriptionError> {
+        let read: Self = toml::from_str(text).map_err(TomlError::from)?;
+        if read.format == FORMAT { Ok(read) } else { Err(DescriptionError::Format { format: read.format }) }
     }
 
     /// An agent that is any command: it finds TASK.md in its folder, and the tools at `KERNELWRIGHT_MCP`.
@@ -377,7 +396,7 @@ mod tests {
         assert_eq!(started.env["KERNELWRIGHT_MCP"], "/w/s");
         assert_eq!(Program::of_command(&[]), None);
         let text = "format = 2\nprogram = \"x\"\ninstall = \"y\"\nargv = []\n";
-        assert!(Program::read(text).unwrap_err().contains("format 2"));
+        assert!(Program::read(text).unwrap_err().to_string().contains("format 2"));
         assert!(Program::read("format = 1\nprogram = 3\n").is_err());
     }
 }

@@ -153,11 +153,11 @@ pub(crate) fn axes_of(op: &OpSpec, case: &Case) -> BTreeMap<String, u64> {
 
 /// A setting as the file has it.
 pub(crate) fn written(tuning: &Tuning) -> BTreeMap<String, toml::Value> {
-    let one = |value: &Value| match value {
+    let toml_value = |value: &Value| match value {
         Value::Integer(number) => toml::Value::Integer(*number),
         Value::Boolean(truth) => toml::Value::Boolean(*truth),
     };
-    tuning.iter().map(|(name, value)| (name.to_string(), one(value))).collect()
+    tuning.iter().map(|(name, value)| (name.to_string(), toml_value(value))).collect()
 }
 
 impl Tuned {
@@ -303,11 +303,11 @@ fn with_ranges(settings: &[Setting]) -> Vec<Setting> {
 
 /// The values of a setting; nothing where they are not all those of op.toml.
 pub(crate) fn tuning_of(op: &OpSpec, setting: &Setting) -> Option<Tuning> {
-    let one = |tunable: &Tunable| {
+    let tunable_value = |tunable: &Tunable| {
         let value = read_value(setting.tuning.get(tunable.name.value.as_str())?)?;
         tunable.values.contains(&value).then(|| (tunable.name.value.clone(), value))
     };
-    op.tune.tunables.iter().map(one).collect()
+    op.tune.tunables.iter().map(tunable_value).collect()
 }
 
 fn read_value(value: &toml::Value) -> Option<Value> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{ArchiveError, record};
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
-use crate::bench::{Keep, Measurement};
+use crate::bench::{Measurement, MeasurementStore};
 
 /// What becomes of a run of the same kind that was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +82,8 @@ impl Unfinished {
     }
 }
 
-impl Keep for Unfinished {
-    fn known(&self) -> &[Measurement] {
+impl MeasurementStore for Unfinished {
+    fn earlier_measurements(&self) -> &[Measurement] {
         &self.cases
     }
 
@@ -143,15 +143,15 @@ mod tests {
         let other = Unfinished::begin(project, &Digest::blake3(b"other"), Earlier::Resume).unwrap();
         assert_eq!(other.count(), 0);
         let mut run = begin(project, Earlier::Resume);
-        assert_eq!(run.known(), &all[..2]);
+        assert_eq!(run.earlier_measurements(), &all[..2]);
         run.keep(&all[2..]).unwrap();
         drop(run);
         let run = begin(project, Earlier::Resume);
-        assert_eq!(run.known(), all);
+        assert_eq!(run.earlier_measurements(), all);
         run.finish(&all[1..]).unwrap();
         assert_eq!(records(project), &all[1..]);
         let rest = begin(project, Earlier::Resume);
-        assert_eq!(rest.known(), &all[..1], "the case that was not asked for waits");
+        assert_eq!(rest.earlier_measurements(), &all[..1], "the case that was not asked for waits");
         rest.finish(&all[..1]).unwrap();
         assert!(!files::exists(&path));
     }
@@ -166,6 +166,8 @@ mod tests {
         let mut run = begin(project, Earlier::Resume);
         run.keep(&some()).unwrap();
         run.discard().unwrap();
-        assert!(begin(project, Earlier::Resume).known().is_empty() && records(project).is_empty());
+        assert!(
+            begin(project, Earlier::Resume).earlier_measurements().is_empty() && records(project).is_empty()
+        );
     }
 }

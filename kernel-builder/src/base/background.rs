@@ -15,7 +15,7 @@ pub(crate) struct BackgroundTask<'scope, T> {
 
 /// What was done, and how long that took.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Done<T> {
+pub(crate) struct TaskResult<T> {
     pub result: T,
     /// From its beginning to its end.
     pub took: Duration,
@@ -39,11 +39,11 @@ impl<'scope, T: Send + 'scope> BackgroundTask<'scope, T> {
     }
 
     /// Waits for the end. Whoever is interrupted meanwhile sees the work end by the same signal.
-    pub(crate) fn wait(mut self) -> Option<Done<T>> {
+    pub(crate) fn wait(mut self) -> Option<TaskResult<T>> {
         let since = Instant::now();
         let thread = self.thread.take()?;
         match thread.join() {
-            Ok((result, took)) => Some(Done { result, took, waited: since.elapsed() }),
+            Ok((result, took)) => Some(TaskResult { result, took, waited: since.elapsed() }),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }

@@ -21,7 +21,7 @@ mod walking;
 pub use error::FileError;
 pub use locks::{FileLock, lock, lock_shared, try_lock};
 pub use reading::{
-    Alone, NoText, irregular, open, read, read_alone, read_text, read_text_of_any, read_text_up_to,
+    NoText, UnfollowedFile, irregular, open, read, read_alone, read_text, read_text_of_any, read_text_up_to,
 };
 pub use walking::{CachedFile, aged, walk, walk_apart, walk_unfollowed};
 

@@ -16,7 +16,7 @@ use kernel_plan::spec::op::Case;
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Answer, Call, Clock, Op, Sampled, Timed};
 use crate::verify::VerifyError;
-use crate::verify::lab::{CandidateRefusal, Lab, Loaded};
+use crate::verify::lab::{CandidateRefusal, Lab, LoadedCandidate};
 
 use super::contender::{Aim, Ask, Fault, Prepared, Referee, Regime};
 use super::record::SkippedContender;
@@ -101,7 +101,7 @@ impl DeviceRounds<'_> {
         &mut self,
         plan: u32,
         regime: Regime,
-        loaded: &Loaded,
+        loaded: &LoadedCandidate,
         rivals: &Prepared,
     ) -> Result<Samples, NoFigures> {
         let mut calls = rivals.sizes(regime).map(|sizes| sizes.calls.clone()).unwrap_or_default();
@@ -195,7 +195,7 @@ pub(super) fn escaped(samples: &[Sampled]) -> Option<CandidateRefusal> {
 }
 
 /// What a block of a regime is; the reason where there is none.
-fn timed(lab: &Lab, regime: Regime, loaded: &Loaded) -> Result<Timed, String> {
+fn timed(lab: &Lab, regime: Regime, loaded: &LoadedCandidate) -> Result<Timed, String> {
     Ok(match regime {
         Regime::Graph => Timed { clock: Clock::All, before: lab.cover(), calls: loaded.calls.clone() },
         Regime::Cold => Timed { clock: Clock::Each, before: lab.flush(), calls: loaded.calls.clone() },

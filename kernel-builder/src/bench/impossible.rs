@@ -93,7 +93,7 @@ struct Rotation {
 
 /// A bound, with its reason.
 #[derive(Debug, Clone, PartialEq)]
-struct Least {
+struct LowerBound {
     seconds: f64,
     why: String,
 }
@@ -141,16 +141,16 @@ impl Work {
         }
     }
 
-    fn by_memory(&self, regime: Regime, rotation: Rotation, limits: &Limits) -> Option<Least> {
+    fn by_memory(&self, regime: Regime, rotation: Rotation, limits: &Limits) -> Option<LowerBound> {
         let (bytes, rate) = (self.moved_bytes(regime, rotation, limits.l2?)?, limits.memory?);
         let why = format!("{:.1} MB from memory at {:.2} TB/s", bytes * 1e-6, rate * 1e-12);
-        Some(Least { seconds: bytes / rate, why })
+        Some(LowerBound { seconds: bytes / rate, why })
     }
 
-    fn by_operations(&self, limits: &Limits) -> Option<Least> {
+    fn by_operations(&self, limits: &Limits) -> Option<LowerBound> {
         let (operations, rate) = (self.operations?, limits.operations?);
         let why = format!("{:.1} GFLOP at {:.0} TFLOP/s", operations * 1e-9, rate * 1e-12);
-        Some(Least { seconds: operations / rate, why })
+        Some(LowerBound { seconds: operations / rate, why })
     }
 }
 
@@ -204,10 +204,10 @@ fn memory(samples: &Samples, rotation: Rotation, work: &Work, limits: &Limits) -
 
 /// The product of matrices that was timed beside the kernel, at the highest clock. For operands that a narrower type
 /// could serve it is not a bound.
-fn peak(samples: &Samples, work: &Work, limits: &Limits) -> Option<Least> {
+fn peak(samples: &Samples, work: &Work, limits: &Limits) -> Option<LowerBound> {
     let seconds =
         fastest(samples, "peak").filter(|_| !work.divisible)? / limits.headroom.unwrap_or(1.0).max(1.0);
-    Some(Least { seconds, why: "its operations at the peak of the same run".to_owned() })
+    Some(LowerBound { seconds, why: "its operations at the peak of the same run".to_owned() })
 }
 
 /// The fastest sample of a contender.
@@ -216,13 +216,13 @@ fn fastest(samples: &Samples, name: &str) -> Option<f64> {
     found.filter(|seconds| *seconds > 0.0).min_by(f64::total_cmp)
 }
 
-fn sooner(one: &Least, other: &Least) -> std::cmp::Ordering {
+fn sooner(one: &LowerBound, other: &LowerBound) -> std::cmp::Ordering {
     one.seconds.total_cmp(&other.seconds)
 }
 
 /// The reason, where a time is below the highest bound. A rival that passed a bound shows that the operation needs less
 /// than its tensors say.
-fn below(seconds: f64, bounds: impl Iterator<Item = Least>, rival: Option<f64>) -> Option<String> {
+fn below(seconds: f64, bounds: impl Iterator<Item = LowerBound>, rival: Option<f64>) -> Option<String> {
     let least = bounds.max_by(sooner)?;
     let possible = rival.map_or(least.seconds, |rival| rival.min(least.seconds));
     (seconds < MARGIN * possible).then(|| {

@@ -50,7 +50,9 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 
 pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Setting};
 pub use error::BenchError;
-pub use options::{ENOUGH_STARTS, Keep, KeepNothing, OPTIONAL_RIVALS, Options, Outcome, starts_on};
+pub use options::{
+    ENOUGH_STARTS, KeepNothing, MeasurementStore, OPTIONAL_RIVALS, Options, Outcome, starts_on,
+};
 pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
 pub use sass::Sass;
@@ -64,7 +66,7 @@ use crate::verify::Verified;
 use crate::verify::device::DeviceCandidate;
 
 use run::Subject;
-pub(crate) use run::on_device::Begun;
+pub(crate) use run::on_device::MeasurementAhead;
 
 /// Measures one verified artifact on every case that op.toml has for its device, once in each start of the processes. Each
 /// case of a start is kept as soon as it is measured; those that `kept` knows are not measured again.
@@ -79,7 +81,7 @@ pub fn measure(
     project: &Path,
     python: &PythonRuntime,
     options: &Options,
-    kept: &mut dyn Keep,
+    kept: &mut dyn MeasurementStore,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
     let artifact = artifact.inner();
@@ -127,8 +129,8 @@ impl<'a> OfDevice<'a> {
         &self,
         scope: &'scope std::thread::Scope<'scope, 'a>,
         session: &Session,
-    ) -> Result<Begun<'scope>, BenchError> {
-        Begun::begin(scope, &self.subject()?, self.python, session)
+    ) -> Result<MeasurementAhead<'scope>, BenchError> {
+        MeasurementAhead::begin(scope, &self.subject()?, self.python, session)
     }
 
     /// Measures device code that was judged.
@@ -138,8 +140,8 @@ impl<'a> OfDevice<'a> {
     pub(crate) fn measure(
         &self,
         compiler: &Compiler,
-        begun: Begun<'_>,
-        kept: &mut dyn Keep,
+        begun: MeasurementAhead<'_>,
+        kept: &mut dyn MeasurementStore,
         session: &Session,
     ) -> Result<Outcome, BenchError> {
         let subject = self.subject()?;

@@ -67,9 +67,9 @@ pub enum Outcome {
 }
 
 /// Where the measurements of a run are kept while it goes on.
-pub trait Keep {
+pub trait MeasurementStore {
     /// What a run like this one, which was interrupted, has measured: of a case one measurement for each regime and start.
-    fn known(&self) -> &[Measurement];
+    fn earlier_measurements(&self) -> &[Measurement];
 
     /// Keeps all measurements of one case in one start.
     ///
@@ -82,8 +82,8 @@ pub trait Keep {
 #[derive(Debug, Clone, Copy)]
 pub struct KeepNothing;
 
-impl Keep for KeepNothing {
-    fn known(&self) -> &[Measurement] {
+impl MeasurementStore for KeepNothing {
+    fn earlier_measurements(&self) -> &[Measurement] {
         &[]
     }
 

@@ -50,7 +50,7 @@ impl BlockContents {
             Regime::Cold if edits.is_empty() => self.sets + place,
             Regime::Cold => self.sets,
         };
-        let own = |until: u64| -> Vec<u64> {
+        let own_places = |until: u64| -> Vec<u64> {
             let of = |at: u64| match self.regime {
                 Regime::Cold => at == place,
                 _ => self.set(at) == number && at <= until,
@@ -61,7 +61,7 @@ impl BlockContents {
             file,
             contents: self.contents,
             number,
-            edits: Edits { done: own(place), all: own(u64::MAX) },
+            edits: Edits { done: own_places(place), all: own_places(u64::MAX) },
         }
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn geometric(workloads: &[Paired]) -> Option<Gain> {
 }
 
 /// Whether that is known well enough.
-pub(crate) fn known(default: &[f64], chosen: &[f64]) -> bool {
+pub(crate) fn is_conclusive(default: &[f64], chosen: &[f64]) -> bool {
     stats::enough(chosen, &[default])
 }
 

@@ -178,16 +178,27 @@ impl Running {
     }
 }
 
-/// The answer in the fields of a line, if it is the one that is waited for; the outer error says why it is none.
+/// A line of the measuring process that is not the answer to the request.
+#[derive(Debug, thiserror::Error)]
+enum UnexpectedAnswer {
+    /// Not an answer of this version.
+    #[error(transparent)]
+    Unreadable(#[from] serde_json::Error),
+    /// An answer to another request.
+    #[error("`{answered}` is one to another request")]
+    Other { answered: String },
+}
+
+/// The answer in the fields of a line, if it is the one that is waited for.
 fn read<T>(
     fields: serde_json::Value,
     wanted: impl FnOnce(Answer) -> Option<T>,
-) -> Result<Result<T, Fault>, String> {
-    match serde_json::from_value(fields).map_err(|error| error.to_string())? {
+) -> Result<Result<T, Fault>, UnexpectedAnswer> {
+    match serde_json::from_value(fields)? {
         Answer::Raised { reason } => Ok(Err(Fault::Raised(reason))),
         answer => {
-            let name = format!("{answer:?}");
-            wanted(answer).map(Ok).ok_or_else(|| format!("`{name}` is one to another request"))
+            let answered = format!("{answer:?}");
+            wanted(answer).map(Ok).ok_or(UnexpectedAnswer::Other { answered })
         }
     }
 }
@@ -340,9 +351,9 @@ mod tests {
     fn another_answer_is_none() {
         let heard = |text: &str| read(protocol::fields(text, "n").unwrap(), done);
         let other = heard(r#"{"nonce":"n","event":"ready"}"#).unwrap_err();
-        assert!(other.contains("to another request"), "{other}");
+        assert!(other.to_string().contains("to another request"), "{other}");
         let missing = heard(r#"{"nonce":"n","event":"done","device":1.0,"inside":1.0,"kept":[],"more":1}"#);
-        assert!(missing.unwrap_err().contains("unknown field `more`"));
+        assert!(missing.unwrap_err().to_string().contains("unknown field `more`"));
         let raised = heard(r#"{"nonce":"n","event":"raised","reason":"ValueError: no"}"#).unwrap();
         assert!(matches!(raised, Err(Fault::Raised(reason)) if reason == "ValueError: no"));
     }

@@ -24,12 +24,12 @@ const COLUMNS: [&str; 3] = ["eager", "fused", "compile"];
 pub fn table(measurements: &[Measurement]) -> String {
     let Some(first) = measurements.first() else { return "nothing was measured\n".to_owned() };
     let is_one = measurements.iter().all(|measurement| measurement.op == first.op);
-    let own = |name: &str| (!is_one).then(|| name.to_owned());
+    let own_name = |name: &str| (!is_one).then(|| name.to_owned());
     let mut table = Table::new();
     table.load_style(NOTHING);
     let headers = ["workload", "dtype", "regime", "time", "vs eager", "vs fused", "vs compile", "roofline"]
         .map(str::to_owned);
-    table.set_header(own("kernel").into_iter().chain(headers));
+    table.set_header(own_name("kernel").into_iter().chain(headers));
     for measurement in measurements {
         let cells = [
             measurement.workload.clone(),
@@ -41,7 +41,7 @@ pub fn table(measurements: &[Measurement]) -> String {
             cell(measurement, "compile"),
             share(measurement),
         ];
-        table.add_row(own(&measurement.op).into_iter().chain(cells));
+        table.add_row(own_name(&measurement.op).into_iter().chain(cells));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

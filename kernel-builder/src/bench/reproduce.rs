@@ -26,14 +26,14 @@ pub struct Comparison {
     /// The regime.
     pub regime: String,
     /// Each ratio of the record.
-    pub ratios: Vec<Compared>,
+    pub ratios: Vec<RatioComparison>,
     /// What is not as it was, a sentence fragment each.
     pub differences: Vec<String>,
 }
 
 /// One ratio of a record beside that of now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Compared {
+pub struct RatioComparison {
     /// The baseline.
     pub versus: String,
     /// What the record has.
@@ -79,7 +79,7 @@ fn reach(ratio: &Ratio, other: &Ratio) -> (f64, f64) {
 pub fn compare(record: &Measurement, now: &Measurement) -> Comparison {
     let ratios = record.ratios.iter().map(|recorded| {
         let found = now.versus(&recorded.versus).cloned();
-        Compared {
+        RatioComparison {
             versus: recorded.versus.clone(),
             agrees: found.as_ref().map(|found| agree(recorded, found)),
             recorded: recorded.clone(),
@@ -245,7 +245,7 @@ mod tests {
         };
         let first = read(old_record("2026-11-21-h200-rms-norm.jsonl"));
         let again = read(old_record("2026-11-21-h200-rms-norm-again.jsonl"));
-        let compared: Vec<Compared> = first
+        let compared: Vec<RatioComparison> = first
             .iter()
             .filter_map(|record| {
                 Some(compare(record, again.iter().find(|other| is_same_case(record, other))?))

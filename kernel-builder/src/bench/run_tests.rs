@@ -10,7 +10,7 @@ use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::base::report::{MessageFormat, Report};
 use crate::bench::About;
-use crate::bench::options::{Keep, Outcome};
+use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::rounds::tests::Fake;
 
 const OP: &str = r#"
@@ -48,8 +48,8 @@ struct Kept {
     full: bool,
 }
 
-impl Keep for Kept {
-    fn known(&self) -> &[Measurement] {
+impl MeasurementStore for Kept {
+    fn earlier_measurements(&self) -> &[Measurement] {
         &self.known
     }
 

@@ -14,7 +14,7 @@ use crate::compile::nvrtc::Code;
 use crate::device::gpu::Gpu;
 use crate::device::wire::{Clock, Function, Op, Timed};
 use crate::verify::VerifyError;
-use crate::verify::lab::{Attempt, CandidateRefusal, Lab, Loaded};
+use crate::verify::lab::{Attempt, CandidateRefusal, Lab, LoadedCandidate};
 use kernel_plan::spec::launch::ConcreteLaunch;
 
 use super::device::{escaped, sampled};
@@ -225,13 +225,13 @@ impl Screen {
     }
 
     /// Whether a time is below what the device allows; without samples there is none.
-    fn impossible(&self, seconds: f64, loaded: &Loaded) -> Option<CandidateRefusal> {
+    fn impossible(&self, seconds: f64, loaded: &LoadedCandidate) -> Option<CandidateRefusal> {
         let timed = (seconds > 0.0).then_some(seconds)?;
         impossible::screened(timed, loaded.calls.len(), &self.bounds)
     }
 
     /// The end of a candidate that was timed.
-    fn forget(&mut self, loaded: &Loaded) -> Result<Attempt<()>, VerifyError> {
+    fn forget(&mut self, loaded: &LoadedCandidate) -> Result<Attempt<()>, VerifyError> {
         if let Err(complaint) = self.lab.ask(&[Op::Forget { plan: CANDIDATE }, Op::Settle])? {
             return Ok(Err(complaint));
         }
@@ -241,7 +241,7 @@ impl Screen {
 
     fn refused(
         &mut self,
-        loaded: &Loaded,
+        loaded: &LoadedCandidate,
         complaint: CandidateRefusal,
     ) -> Result<Attempt<Screened>, VerifyError> {
         self.lab.unload(loaded)?;

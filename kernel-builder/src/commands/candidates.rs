@@ -7,7 +7,7 @@ use crate::agent::lineage::SEED;
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::pipeline::candidates::past;
-use crate::pipeline::candidates::shelf::{self, Shown};
+use crate::pipeline::candidates::shelf::{self, CandidateDetails};
 
 use super::arguments::TaskDir;
 
@@ -53,7 +53,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         session.report.result("candidates", &data, &human);
         return Ok(());
     };
-    let Shown { entry, folder, from, diff } = shelf.show(id, args.diff.as_deref())?;
+    let CandidateDetails { entry, folder, from, diff } = shelf.show(id, args.diff.as_deref())?;
     let mut human = format!("{}  {}\n{}\n", entry.id, past::words(&entry), folder.display());
     if let Some(text) = &entry.text {
         human += &format!("{text}\n");

@@ -15,10 +15,10 @@ use crate::archive::Earlier;
 use crate::base::session::Session;
 use crate::compile::nvrtc::Tool;
 use crate::exit::{self, Failure, StageError};
-use crate::pipeline::candidates::search::{self, AgentChoice, Searched};
+use crate::pipeline::candidates::search::{self, AgentChoice, SearchResult};
 use crate::pipeline::candidates::session::Judging;
 use crate::pipeline::candidates::{handoff, past, shelf};
-use crate::pipeline::tune::filled::{Filled, verdict};
+use crate::pipeline::tune::filled::{WorkloadResult, verdict};
 use crate::pipeline::tune::phases::Phases;
 use crate::pipeline::tune::{self, Request, Search};
 
@@ -226,7 +226,7 @@ fn agents(args: &Args, who: AgentChoice, session: &Session) -> Result<(), Failur
         compiler: args.compiler.unwrap_or_default(),
         judging: if of_agents.unjudged { Judging::Compiled } else { Judging::Judged },
     };
-    let Searched { sessions, best } = search::search(&request, session)?;
+    let SearchResult { sessions, best } = search::search(&request, session)?;
     let rows: Vec<Value> = sessions
         .iter()
         .map(|ended| {
@@ -288,7 +288,7 @@ fn tell(search: &Search, session: &Session) {
     session.report.result("fill", &data, &human);
 }
 
-fn row(filled: &Filled) -> Value {
+fn row(filled: &WorkloadResult) -> Value {
     let standing = &filled.standing;
     let refused: serde_json::Map<String, Value> =
         standing.refused.iter().map(|(code, (count, _))| (code.clone(), json!(count))).collect();

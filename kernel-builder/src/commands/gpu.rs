@@ -7,7 +7,7 @@ use crate::archive::Earlier;
 use crate::base::report::bytes;
 use crate::base::session::Session;
 use crate::exit::Failure;
-use crate::pipeline::measure::ceilings::{self, Found};
+use crate::pipeline::measure::ceilings::{self, GpuCeilings};
 
 /// Show the NVIDIA GPUs, their clocks and their measured speed
 ///
@@ -33,21 +33,24 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             let human: Vec<String> = found.iter().map(text).collect();
             (json!({ "gpus": gpus, "reason": null }), human.join("\n"))
         }
-        Err(reason) => (json!({ "gpus": [], "reason": reason }), format!("no NVIDIA GPU: {reason}\n")),
+        Err(missing) => {
+            let reason = missing.to_string();
+            (json!({ "gpus": [], "reason": reason }), format!("no NVIDIA GPU: {reason}\n"))
+        }
     };
     session.report.result("gpu", &data, &human);
     Ok(())
 }
 
-fn data(found: &Found) -> serde_json::Value {
+fn data(found: &GpuCeilings) -> serde_json::Value {
     json!({
         "about": found.about, "now": found.now, "ceilings": found.ceilings, "cached": found.kept,
     })
 }
 
 /// Some lines about a GPU.
-fn text(found: &Found) -> String {
-    let Found { about, now, ceilings: measured, kept } = found;
+fn text(found: &GpuCeilings) -> String {
+    let GpuCeilings { about, now, ceilings: measured, kept } = found;
     let mut lines = vec![about.name.clone()];
     let mut line = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     line(
@@ -151,7 +154,7 @@ mod tests {
         };
         let ceilings = vec![ceiling("bf16", Some(750.25), None), ceiling("i8", None, Some("no compiler"))];
         let ceilings = Ceilings { protocol: 1, date: "2026-11-22".to_owned(), ceilings };
-        let found = Found { about, now: Some(now), ceilings, kept: true };
+        let found = GpuCeilings { about, now: Some(now), ceilings, kept: true };
         let told = "\
 NVIDIA H200
   is        compute capability 9.0, 132 multiprocessors, 227 KiB of shared memory a block

@@ -72,7 +72,7 @@ struct SearchArgs {
 struct ShowArgs {
     /// The kernel; the newest version by default
     #[arg(value_name = "OWNER/NAME[@v1]", value_parser = named)]
-    kernel: Named,
+    kernel: KernelRevision,
 }
 
 /// Create a project from the sources of a published kernel
@@ -87,7 +87,7 @@ struct ShowArgs {
 struct PullArgs {
     /// The kernel; the newest version by default
     #[arg(value_name = "OWNER/NAME[@v1]", value_parser = named)]
-    kernel: Named,
+    kernel: KernelRevision,
     /// Folder to write to; default: the kernel's name
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -95,22 +95,22 @@ struct PullArgs {
 
 /// A kernel of a hub, and one of its revisions.
 #[derive(Debug, Clone)]
-struct Named {
+struct KernelRevision {
     repo: RepoId,
     revision: Option<GitRef>,
 }
 
-fn named(text: &str) -> Result<Named, String> {
+fn named(text: &str) -> Result<KernelRevision, String> {
     let (repo, revision) = match text.split_once('@') {
         Some((repo, revision)) => {
             (repo, Some(revision.parse::<GitRef>().map_err(|error| error.to_string())?))
         }
         None => (text, None),
     };
-    Ok(Named { repo: repo.parse::<RepoId>().map_err(|error| error.to_string())?, revision })
+    Ok(KernelRevision { repo: repo.parse::<RepoId>().map_err(|error| error.to_string())?, revision })
 }
 
-impl Named {
+impl KernelRevision {
     fn revision(&self) -> Option<&str> {
         self.revision.as_ref().map(|revision| revision.as_str())
     }
@@ -145,11 +145,11 @@ fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
         "endpoint": hub.endpoint(), "names": subject.names, "asked": subject.questions, "backend": backend,
         "kernels": ranked,
     });
-    session.report.result("hub search", &data, &found(&ranked, &hub, &subject));
+    session.report.result("hub search", &data, &ranking_text(&ranked, &hub, &subject));
     Ok(())
 }
 
-fn found(ranked: &[Ranked], hub: &Hub, subject: &Subject) -> String {
+fn ranking_text(ranked: &[Ranked], hub: &Hub, subject: &Subject) -> String {
     if ranked.is_empty() {
         return format!("{} has no kernel for {}\n", hub.endpoint(), subject.names.join(", "));
     }
@@ -217,7 +217,7 @@ fn shown(kernel: &Published, page: &str) -> String {
 }
 
 fn pull(args: &PullArgs, session: &Session) -> Result<(), Failure> {
-    let Named { repo, .. } = &args.kernel;
+    let KernelRevision { repo, .. } = &args.kernel;
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(repo.name()));
     let PulledProject { kernel, origin, files } = pull::pull(repo, args.kernel.revision(), &dir, session)?;
     let data = json!({

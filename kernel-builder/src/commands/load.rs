@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::Failure;
-use crate::pipeline::ship::load::{self, Loaded};
+use crate::pipeline::ship::load::{self, LoadReport};
 
 /// Load a published folder with Hugging Face's client
 ///
@@ -49,7 +49,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-fn sentence(loaded: &Loaded) -> String {
+fn sentence(loaded: &LoadReport) -> String {
     match (&loaded.variant, &loaded.reason) {
         (Some(variant), _) => format!("{}: {variant} ({})\n", loaded.backend, loaded.names.join(", ")),
         (None, reason) => {

@@ -14,7 +14,9 @@ use crate::base::process::ProcessError;
 use crate::base::session::Session;
 use crate::base::{date, env};
 use crate::exit::Failure;
-use crate::pipeline::create::tracing::{self, Among, Found, Given, Matched};
+use crate::pipeline::create::tracing::{
+    self, ReferencePath, ReferenceProject, TemplateChoice, TemplateMatch,
+};
 use crate::pipeline::create::{fresh, published};
 use crate::scaffold::fit::Unfit;
 use crate::scaffold::host::Framework;
@@ -87,20 +89,20 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         None => None,
         Some(words) => {
             let among = match template.clone() {
-                Some(template) => Among::One(Box::new(template)),
-                None => Among::All(template::all()?),
+                Some(template) => TemplateChoice::One(Box::new(template)),
+                None => TemplateChoice::All(template::all()?),
             };
-            Some(tracing::find(&Given::parse(words), among, session)?)
+            Some(tracing::find(&ReferencePath::parse(words), among, session)?)
         }
     };
     let template = match (template, &found) {
-        (_, Some(Found::Matched(matched))) => matched.template.clone(),
-        (_, Some(Found::Translated(translated, _))) => translated.template(&name.module())?,
+        (_, Some(ReferenceProject::Matched(matched))) => matched.template.clone(),
+        (_, Some(ReferenceProject::Translated(translated, _))) => translated.template(&name.module())?,
         (Some(template), None) => template,
         (None, None) => ask_template()?,
     };
     let matched = match &found {
-        Some(Found::Matched(matched)) => Some(matched.as_ref()),
+        Some(ReferenceProject::Matched(matched)) => Some(matched.as_ref()),
         _ => None,
     };
     let asked = published::ask(published::of_op(template.ops.first().unwrap_or(&template.name)), session);
@@ -128,8 +130,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     asked.tell(session);
     let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
     let told = match &found {
-        Some(Found::Matched(matched)) => sentences(matched),
-        Some(Found::Translated(translated, unfit)) => translation(translated, unfit),
+        Some(ReferenceProject::Matched(matched)) => sentences(matched),
+        Some(ReferenceProject::Translated(translated, unfit)) => translation(translated, unfit),
         None => String::new(),
     };
     let human = format!(
@@ -139,8 +141,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         dir.display()
     );
     let from = found.as_ref().map(|found| match found {
-        Found::Matched(matched) => json!(adopt::facts(&matched.fit)),
-        Found::Translated(translated, unfit) => json!({
+        ReferenceProject::Matched(matched) => json!(adopt::facts(&matched.fit)),
+        ReferenceProject::Translated(translated, unfit) => json!({
             "translated": translated.function,
             "kernels": translated.table(),
             "notes": translated.notes,
@@ -154,8 +156,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 }
 
 /// What is said of a match.
-fn sentences(matched: &Matched) -> String {
-    let Matched { fit, function, .. } = matched;
+fn sentences(matched: &TemplateMatch) -> String {
+    let TemplateMatch { fit, function, .. } = matched;
     let mut text = format!(
         "{function} is {}: over {} sets of inputs it differs by at most {:.1e} in float64\n",
         fit.template, fit.sets, fit.deviation

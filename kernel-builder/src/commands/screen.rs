@@ -12,7 +12,7 @@ use crate::bench::screen::Screened;
 use crate::bench::{known, render};
 use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
-use crate::pipeline::measure::screen::{self, Judged, Request};
+use crate::pipeline::measure::screen::{self, JudgedCandidate, Request};
 use crate::pipeline::project::tuned::Choice;
 
 use super::arguments::TaskDir;
@@ -82,8 +82,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 }
 
 /// Prints a candidate as soon as it is judged.
-fn tell(judged: &Judged<'_>, session: &Session) {
-    let Judged { place, candidate, compile_seconds, judge_seconds, worker, worker_seconds, attempt } = judged;
+fn tell(judged: &JudgedCandidate<'_>, session: &Session) {
+    let JudgedCandidate { place, candidate, compile_seconds, judge_seconds, worker, worker_seconds, attempt } =
+        judged;
     let tuning: serde_json::Map<String, serde_json::Value> =
         candidate.tuning.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
     let words = candidate.file.iter().cloned();

@@ -22,11 +22,11 @@ use crate::scaffold::skill::{self, NAME, Reader};
   kernelwright skill add --codex --gemini --global")]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: SkillVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SkillVerb {
     Add(AddArgs),
 }
 
@@ -87,7 +87,7 @@ impl StageError for SkillError {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let What::Add(add) = &args.what;
+    let SkillVerb::Add(add) = &args.what;
     let chosen = [
         (add.claude, Reader::Claude),
         (add.codex, Reader::Codex),

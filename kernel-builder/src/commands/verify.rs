@@ -76,7 +76,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let artifacts = build::build(&project, &args.selection.selection(), session)?;
     let extras = judge::extras(&project);
     let groups = match args.torch {
-        Some(line) => vec![torches::asked(line, artifacts, extras, session)?],
+        Some(line) => vec![torches::with_torch(line, artifacts, extras, session)?],
         None => {
             let first = torches::first(&project, &artifacts, extras, session)?;
             torches::groups(artifacts, &first, TorchAccess::Fetched, extras, session)?

@@ -2,6 +2,7 @@
 //!
 //! Owns: the errors of this stage. Never: reads a log; `compiler_message` does.
 
+use kernel_plan::steps::NvccFallback;
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -45,7 +46,8 @@ pub enum CompileError {
     Portable(#[from] PortableError),
     /// A CUDA source asks for something that only an nvcc of its own release does.
     #[error(
-        "{unit} cannot be compiled for {variant}: {problem}, and the wheels of CUDA {version} hold no nvcc"
+        "{unit} cannot be compiled for {variant}: it needs an nvcc of its own release, which the wheels of CUDA {version} \
+         do not hold"
     )]
     #[diagnostic(
         code(compile::no_nvcc),
@@ -59,7 +61,8 @@ pub enum CompileError {
         /// The variant.
         variant: String,
         /// What nvcc alone does.
-        problem: String,
+        #[source]
+        cause: NvccFallback,
         /// The CUDA release.
         version: String,
     },

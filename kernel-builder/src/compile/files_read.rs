@@ -13,9 +13,9 @@ use crate::base::files;
 
 /// The files that the units of a run have read, by variant and unit.
 #[derive(Debug, Default)]
-pub(crate) struct Read(Mutex<BTreeMap<(String, String), BTreeSet<PathBuf>>>);
+pub(crate) struct ReadFiles(Mutex<BTreeMap<(String, String), BTreeSet<PathBuf>>>);
 
-impl Read {
+impl ReadFiles {
     /// Notes what a unit read; paths are relative to the project, or absolute.
     pub(super) fn note(&self, variant: &str, unit: &str, paths: impl IntoIterator<Item = PathBuf>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

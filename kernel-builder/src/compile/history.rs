@@ -45,7 +45,7 @@ impl History {
     }
 
     /// What this step took last time, or the same step for another variant.
-    pub(super) fn seen(&self, label: Label<'_>) -> Option<Cost> {
+    pub(super) fn last_cost(&self, label: Label<'_>) -> Option<Cost> {
         let cost = |past: &StepHistory| Cost { seconds: past.seconds, memory: past.memory };
         let same = self.steps.iter().rfind(|past| past.is(label));
         let alike = |past: &&StepHistory| past.unit == label.unit && past.step == label.step;
@@ -60,7 +60,7 @@ impl History {
 
     /// What a process is expected to take.
     pub(super) fn expected(&self, label: Label<'_>, kind: Kind) -> Cost {
-        match self.seen(label) {
+        match self.last_cost(label) {
             // A process may need somewhat more than last time.
             Some(seen) => Cost { memory: seen.memory + seen.memory / 8, ..seen },
             None => kind.usual(),
@@ -118,7 +118,7 @@ mod tests {
             history.learn(Label { unit: &unit, ..LABEL }, Cost { seconds: 1.0, memory: 1 });
         }
         assert_eq!(history.steps.len(), KEPT);
-        assert!(history.seen(Label { unit: "0", ..LABEL }).is_none(), "the oldest is forgotten");
+        assert!(history.last_cost(Label { unit: "0", ..LABEL }).is_none(), "the oldest is forgotten");
         files::write(&place, "{ not json").unwrap();
         assert!(History::load(&place).steps.is_empty());
     }

@@ -13,7 +13,7 @@ use super::cache::CacheEntry;
 use super::label::Label;
 use super::log::run_logged;
 use super::outside::{self, UnnamedInputs};
-use super::progress::{Open, ProgressBoard, done};
+use super::progress::{PendingUnit, ProgressBoard, done};
 use super::timeline::UnitOutcome;
 use super::unit_key::command_fields;
 use super::{CompileError, Job, Shop, naming};
@@ -107,7 +107,7 @@ fn name_object(
     let key = command_fields(DigestBuilder::new("named-unit-1"), &command).field("object", bytes).finish();
     let (made, fresh) = cache.once_told::<CompileError>(&key, || {
         let expected = shop.slots.timeline().took(&plan.id, &unit.name).map(|(seconds, _)| seconds);
-        board.expect(&plan.id, &unit.name, Open { class: unit.name.clone(), expected });
+        board.expect(&plan.id, &unit.name, PendingUnit { class: unit.name.clone(), expected });
         shop.report.note(format!(
             "{} is compiled a second time for {}: the compiler takes the extension's name apart, so the first object \
              could not be given the real one",

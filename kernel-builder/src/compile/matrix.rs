@@ -14,7 +14,7 @@ use kernel_plan::plan::Unit;
 use super::kind::Cost;
 use super::label::Label;
 use super::product::Origin;
-use super::progress::{Open, ProgressBoard, done};
+use super::progress::{PendingUnit, ProgressBoard, done};
 use super::timeline::{BuildEvent, UnitEnd, UnitOutcome};
 use super::{BuildPolicy, CompileError, Job, OnFailure, Outcome, Shop, link, prepare, unit, unit_key};
 use crate::base::digest::Digest;
@@ -122,10 +122,10 @@ impl<'a> Matrix<'a> {
         with_kit.flat_map(|(job, plan, kit)| plan.units.iter().map(move |unit| (job, kit, unit)))
     }
 
-    fn open(&self, job: usize, unit: &Unit) -> Open {
+    fn open(&self, job: usize, unit: &Unit) -> PendingUnit {
         let label = Label { variant: &self.jobs[job].plan.id, unit: &unit.name, step: WHOLE };
         let class = unit.name.rsplit('.').next().unwrap_or_default().to_owned();
-        Open { class, expected: self.shop.slots.seen(label).map(|cost| cost.seconds) }
+        PendingUnit { class, expected: self.shop.slots.last_cost(label).map(|cost| cost.seconds) }
     }
 
     /// Takes a unit from the cache; what has to be done where it is not there.

@@ -49,7 +49,7 @@ mod unit_key;
 
 use build_report::{End, Record, VariantEnd};
 use cache::Cache;
-use files_read::Read;
+use files_read::ReadFiles;
 use history::History;
 use matrix::Matrix;
 use progress::ProgressBoard;
@@ -74,7 +74,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &BuildPol
     let board = ProgressBoard::default();
     let (send, news) = mpsc::channel();
     slots.listen(Some(send));
-    let read = Read::default();
+    let read = ReadFiles::default();
     let shop = Shop { project, cache: &cache, slots: &slots, read: &read, report };
     let outcomes = std::thread::scope(|scope| {
         let (board, slots) = (&board, &slots);
@@ -150,11 +150,11 @@ impl Drop for ListenerGuard<'_> {
 fn tell_shared(slots: &Slots, report: &Report) {
     let shared = slots.timeline().shared();
     let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    let one = |(unit, compiled, served): &(String, usize, usize)| {
+    let describe = |(unit, compiled, served): &(String, usize, usize)| {
         format!("{unit} {} for {served} variants", times(*compiled))
     };
     if !shared.is_empty() {
-        report.note(format!("compiled {}", shared.iter().map(one).collect::<Vec<_>>().join(", ")));
+        report.note(format!("compiled {}", shared.iter().map(describe).collect::<Vec<_>>().join(", ")));
     }
 }
 

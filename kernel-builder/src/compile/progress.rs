@@ -21,7 +21,7 @@ const TELL_PEOPLE: Duration = Duration::from_secs(10);
 
 /// A unit that is not done yet.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Open {
+pub(super) struct PendingUnit {
     /// Units of one class take about the same: the ending of the source's name.
     pub(super) class: String,
     /// Seconds of its processes together last time.
@@ -30,7 +30,7 @@ pub(super) struct Open {
 
 /// What is known of a class in this run.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mean {
+struct ClassMean {
     seconds: f64,
     count: usize,
 }
@@ -44,8 +44,8 @@ pub(super) struct ProgressBoard {
 #[derive(Debug, Default)]
 struct State {
     standing: BuildProgress,
-    open: BTreeMap<(String, String), Open>,
-    means: BTreeMap<String, Mean>,
+    open: BTreeMap<(String, String), PendingUnit>,
+    means: BTreeMap<String, ClassMean>,
     /// What runs, and since when: variant, unit, step.
     running: Vec<(String, String, String, Instant)>,
 }
@@ -61,7 +61,7 @@ impl ProgressBoard {
     }
 
     /// One more unit that has to be done.
-    pub(super) fn expect(&self, variant: &str, unit: &str, open: Open) {
+    pub(super) fn expect(&self, variant: &str, unit: &str, open: PendingUnit) {
         let mut state = self.state();
         state.standing.total += 1;
         state.open.insert((variant.to_owned(), unit.to_owned()), open);
@@ -121,7 +121,8 @@ impl ProgressBoard {
             let of = state.running.iter().filter(|(variant, unit, ..)| (variant, unit) == (&key.0, &key.1));
             of.map(|(.., since)| since.elapsed().as_secs_f64()).sum::<f64>()
         };
-        let open: Vec<(&Open, f64)> = state.open.iter().map(|(key, open)| (open, since(key))).collect();
+        let open: Vec<(&PendingUnit, f64)> =
+            state.open.iter().map(|(key, open)| (open, since(key))).collect();
         BuildProgress {
             running: state.running.iter().map(name).collect(),
             seconds,
@@ -133,12 +134,12 @@ impl ProgressBoard {
 
 /// Seconds that are left: what each open unit took last time, or what units of its class, or all units, have taken in
 /// this run on average, less what it has had, spread over the lanes. Nothing where nothing is known.
-fn left(open: &[(&Open, f64)], means: &BTreeMap<String, Mean>, lanes: usize) -> Option<f64> {
-    let all = means.values().fold(Mean::default(), |sum, mean| Mean {
+fn left(open: &[(&PendingUnit, f64)], means: &BTreeMap<String, ClassMean>, lanes: usize) -> Option<f64> {
+    let all = means.values().fold(ClassMean::default(), |sum, mean| ClassMean {
         seconds: sum.seconds + mean.seconds,
         count: sum.count + mean.count,
     });
-    let average = |mean: &Mean| (mean.count > 0).then(|| mean.seconds / mean.count as f64);
+    let average = |mean: &ClassMean| (mean.count > 0).then(|| mean.seconds / mean.count as f64);
     let mut sum = 0.0;
     let mut longest: f64 = 0.0;
     for (unit, had) in open {
@@ -254,19 +255,19 @@ pub(super) fn done(report: &Report, action: &str, detail: &str, subject: &str, t
 mod tests {
     use super::*;
 
-    fn open(class: &str, expected: Option<f64>) -> Open {
-        Open { class: class.to_owned(), expected }
+    fn open(class: &str, expected: Option<f64>) -> PendingUnit {
+        PendingUnit { class: class.to_owned(), expected }
     }
 
     #[test]
     fn the_time_left_is_what_it_took_last_time_spread_over_the_lanes() {
         let units = [open("cu", Some(30.0)), open("cpp", Some(20.0)), open("cpp", Some(10.0))];
-        let all: Vec<(&Open, f64)> = units.iter().map(|unit| (unit, 0.0)).collect();
+        let all: Vec<(&PendingUnit, f64)> = units.iter().map(|unit| (unit, 0.0)).collect();
         let none = BTreeMap::new();
         assert_eq!(left(&all, &none, 2), Some(30.0));
         assert_eq!(left(&all, &none, 1), Some(60.0));
         assert_eq!(left(&all, &none, 64), Some(30.0), "no sooner than the longest");
-        let running: Vec<(&Open, f64)> = units.iter().map(|unit| (unit, 15.0)).collect();
+        let running: Vec<(&PendingUnit, f64)> = units.iter().map(|unit| (unit, 15.0)).collect();
         assert_eq!(left(&running, &none, 1), Some(20.0), "15 s of each are over");
         assert_eq!(left(&[], &none, 2), Some(0.0));
     }

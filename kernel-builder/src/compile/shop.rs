@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::cache::Cache;
-use super::files_read::Read;
+use super::files_read::ReadFiles;
 use super::slots::Slots;
 use crate::base::report::Report;
 
@@ -19,7 +19,7 @@ pub(crate) struct Shop<'a> {
     /// The pool.
     pub(crate) slots: &'a Slots,
     /// Files that the units have read.
-    pub(crate) read: &'a Read,
+    pub(crate) read: &'a ReadFiles,
     /// Whom to tell.
     pub(crate) report: &'a Report,
 }

@@ -200,8 +200,8 @@ impl Slots {
     }
 
     /// What a step, or a unit as a whole, took last time.
-    pub(super) fn seen(&self, label: Label<'_>) -> Option<Cost> {
-        lock(&self.history).seen(label)
+    pub(super) fn last_cost(&self, label: Label<'_>) -> Option<Cost> {
+        lock(&self.history).last_cost(label)
     }
 
     /// Keeps what a unit as a whole took.

@@ -160,7 +160,7 @@ impl Timeline {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, TimelineData> {
+    fn lock_data(&self) -> MutexGuard<'_, TimelineData> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,17 +176,17 @@ impl Timeline {
 
     /// Keeps a process.
     pub(super) fn add(&self, step: Step) {
-        self.kept().steps.push(step);
+        self.lock_data().steps.push(step);
     }
 
     /// Keeps what became of a unit.
     pub(super) fn add_unit(&self, unit: UnitEnd) {
-        self.kept().units.push(unit);
+        self.lock_data().units.push(unit);
     }
 
     /// Keeps a sample, or leaves it out where there are many.
     pub(super) fn sample(&self, sample: Sample) {
-        let mut kept = self.kept();
+        let mut kept = self.lock_data();
         kept.offered += 1;
         if kept.offered.is_multiple_of(kept.stride) {
             kept.samples.push(sample);
@@ -203,31 +203,31 @@ impl Timeline {
 
     /// Processes in the order of their beginning.
     pub fn steps(&self) -> Vec<Step> {
-        let mut steps = self.kept().steps.clone();
+        let mut steps = self.lock_data().steps.clone();
         steps.sort_by(|one, two| one.started.total_cmp(&two.started).then(one.lane.cmp(&two.lane)));
         steps
     }
 
     /// Whether such a step ran.
     pub(super) fn ran(&self, variant: &str, unit: &str, step: &str) -> bool {
-        self.kept().steps.iter().any(|it| it.variant == variant && it.unit == unit && it.step == step)
+        self.lock_data().steps.iter().any(|it| it.variant == variant && it.unit == unit && it.step == step)
     }
 
     /// Units by name, then variant.
     pub fn units(&self) -> Vec<UnitEnd> {
-        let mut units = self.kept().units.clone();
+        let mut units = self.lock_data().units.clone();
         units.sort_by(|one, two| (&one.unit, &one.variant).cmp(&(&two.unit, &two.variant)));
         units
     }
 
     /// Memory over time.
     pub fn samples(&self) -> Vec<Sample> {
-        self.kept().samples.clone()
+        self.lock_data().samples.clone()
     }
 
     /// Seconds that the processes of one unit took together, and the most memory one of them held; nothing when none ran.
     pub(super) fn took(&self, variant: &str, unit: &str) -> Option<(f64, u64)> {
-        let kept = self.kept();
+        let kept = self.lock_data();
         let of = kept.steps.iter().filter(|step| step.variant == variant && step.unit == unit);
         of.map(|step| (step.seconds(), step.peak_memory)).reduce(|one, two| (one.0 + two.0, one.1.max(two.1)))
     }
@@ -235,20 +235,20 @@ impl Timeline {
     /// How many processes one unit took.
     pub(super) fn processes(&self, variant: &str, unit: &str) -> usize {
         let of = |step: &&Step| step.variant == variant && step.unit == unit;
-        self.kept().steps.iter().filter(of).count()
+        self.lock_data().steps.iter().filter(of).count()
     }
 
     /// Whether a unit of this name has been compiled in this run, for whichever variant. One that was only preprocessed
     /// was found in the cache.
     pub(super) fn compiled(&self, unit: &str) -> bool {
         let compiles = |step: &Step| step.kind != Kind::Preprocess && step.ended_how == Ended::Well;
-        self.kept().steps.iter().any(|step| step.unit == unit && compiles(step))
+        self.lock_data().steps.iter().any(|step| step.unit == unit && compiles(step))
     }
 
     /// How often each source was compiled, and for how many variants that serves, for sources with more than one.
     pub fn shared(&self) -> Vec<(String, usize, usize)> {
         let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-        for unit in &self.kept().units {
+        for unit in &self.lock_data().units {
             let count = counts.entry(unit.unit.clone()).or_default();
             match unit.fate {
                 UnitOutcome::Compiled => *count = (count.0 + 1, count.1 + 1),

@@ -57,6 +57,20 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Why no GPU can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoDevice {
+    /// The machine has none.
+    #[error("no NVIDIA GPU here")]
+    Absent,
+    /// The worker answers something else than was asked.
+    #[error("the worker does not say what the device is")]
+    Undescribed,
+    /// The worker failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
 /// This program as a worker.
 fn own_line() -> CommandLine {
     CommandLine::new(env::own_program()).args(["--worker", ROLE])
@@ -119,7 +133,7 @@ impl Gpu {
     }
 
     /// How long whoever asked waited for answers so far.
-    pub(crate) fn asked(&self) -> Duration {
+    pub(crate) fn request_time(&self) -> Duration {
         self.asked
     }
 

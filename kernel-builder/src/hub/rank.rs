@@ -36,7 +36,7 @@ pub fn rank(subject: &Subject, kernels: Vec<Published>, backend: &str) -> Vec<Ra
 fn judge(subject: &Subject, kernel: Published, backend: &str) -> Option<Ranked> {
     let (mut points, mut why) = (0.0, Vec::new());
     let name = kernel.id.rsplit('/').next().unwrap_or_default();
-    let mut said = |gain: f64, sentence: String| {
+    let mut add_reason = |gain: f64, sentence: String| {
         points += gain;
         why.push(sentence);
     };
@@ -66,35 +66,35 @@ fn judge(subject: &Subject, kernel: Published, backend: &str) -> Option<Ranked> 
     });
     let named = by_name.is_some() || by_ops.is_some();
     for (gain, sentence) in [by_name, by_ops, by_card].into_iter().flatten() {
-        said(gain, sentence);
+        add_reason(gain, sentence);
     }
     let family = subject.families.iter().find(|family| {
         let of = |text: &str| shows(text, &normal(family)) || words(text).iter().any(|word| word == *family);
         of(name) || kernel.tags.iter().any(|tag| of(tag))
     });
     if let Some(family) = family {
-        said(10.0, format!("it is of the family `{family}`"));
+        add_reason(10.0, format!("it is of the family `{family}`"));
     }
     if let Some(question) = &kernel.found_by
         && !named
     {
-        said(3.0, format!("the hub finds it by `{question}`"));
+        add_reason(3.0, format!("the hub finds it by `{question}`"));
     }
     if why.is_empty() {
         return None;
     }
-    let mut said = |gain: f64, sentence: String| {
+    let mut add_reason = |gain: f64, sentence: String| {
         points += gain;
         why.push(sentence);
     };
     let here = kernel.variants.iter().find(|variant| facts::backend(variant).is_none_or(|of| of == backend));
     match here {
-        Some(variant) => said(10.0, format!("it has {variant}, for {backend}")),
-        None if !kernel.variants.is_empty() => said(-10.0, format!("it has nothing for {backend}")),
+        Some(variant) => add_reason(10.0, format!("it has {variant}, for {backend}")),
+        None if !kernel.variants.is_empty() => add_reason(-10.0, format!("it has nothing for {backend}")),
         None => {}
     }
     if let Some(downloads) = kernel.downloads.filter(|count| *count > 0) {
-        said((downloads as f64).log10().min(6.0), format!("{downloads} downloads a month"));
+        add_reason((downloads as f64).log10().min(6.0), format!("{downloads} downloads a month"));
     }
     points += kernel.likes.map_or(0.0, |likes| (likes as f64 + 1.0).log10());
     Some(Ranked { kernel, points, named, why })

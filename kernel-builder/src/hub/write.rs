@@ -159,7 +159,7 @@ impl Hub {
         let doing = format!("ask how `{repo}` keeps files");
         let mut decisions = Vec::new();
         for batch in questions.chunks(BATCH) {
-            let files: Vec<Value> = batch.iter().map(asked).collect();
+            let files: Vec<Value> = batch.iter().map(preupload_request).collect();
             let url = self.api_of(repo, &format!("preupload/{}{}", escaped(onto.revision), query(onto.pull)));
             let body = Body::json(&json!({ "files": files }));
             let answer = self.ask(Request::post(url, body).header("content-type", "application/json"))?;
@@ -220,7 +220,7 @@ struct PreuploadedFile {
     ignored: bool,
 }
 
-fn asked(question: &Question<'_>) -> Value {
+fn preupload_request(question: &Question<'_>) -> Value {
     json!({ "path": question.path, "sample": STANDARD.encode(question.sample), "size": question.size })
 }
 

@@ -85,12 +85,12 @@ impl Tool {
     /// They are not the tool's, in a line that says what is wrong.
     pub(crate) fn read(name: &str, arguments: Map<String, Value>) -> Result<Self, String> {
         let value = Value::Object(arguments);
-        let said = |error: serde_json::Error| format!("arguments of `{name}`: {error}");
+        let invalid = |error: serde_json::Error| format!("arguments of `{name}`: {error}");
         match name {
             "task" if value.as_object().is_some_and(Map::is_empty) => Ok(Self::Task),
             "task" => Err("`task` has no arguments".to_owned()),
             "try" => {
-                let read: Try = serde_json::from_value(value).map_err(said)?;
+                let read: Try = serde_json::from_value(value).map_err(invalid)?;
                 match (&read.dir, &read.files, &read.from) {
                     (Some(_), Some(_), _) => Err("`try` takes `dir` or `files`, not both".to_owned()),
                     (Some(_), None, Some(_)) => Err("`from` belongs to `files`".to_owned()),
@@ -98,9 +98,9 @@ impl Tool {
                     _ => Ok(Self::Try(read)),
                 }
             }
-            "profile" => serde_json::from_value(value).map(Self::Profile).map_err(said),
-            "history" => serde_json::from_value(value).map(Self::History).map_err(said),
-            _ => serde_json::from_value(value).map(Self::Submit).map_err(said),
+            "profile" => serde_json::from_value(value).map(Self::Profile).map_err(invalid),
+            "history" => serde_json::from_value(value).map(Self::History).map_err(invalid),
+            _ => serde_json::from_value(value).map(Self::Submit).map_err(invalid),
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::package::{PackageError, of_the_project_alone};
 use crate::pipeline::judge::{self, Judging, torches};
 use crate::pipeline::project::selection::Selection;
 use crate::pipeline::project::{self, Project};
-use crate::pipeline::ship::destination::{Destination, HubOptions, OpenDestination, Sent};
-use crate::pipeline::ship::load::{self, Loaded};
+use crate::pipeline::ship::destination::{Destination, HubOptions, OpenDestination, PublicationResult};
+use crate::pipeline::ship::load::{self, LoadReport};
 use crate::pipeline::ship::package::package;
 use crate::pipeline::{build, measure};
 use crate::toolchain::{Extras, PythonRuntime};
@@ -51,9 +51,9 @@ pub(crate) struct MakeResult {
     /// Their times, of this run and of earlier ones.
     pub(crate) measured: Vec<Measurement>,
     /// What was published.
-    pub(crate) sent: Sent,
+    pub(crate) sent: PublicationResult,
     /// What the client loaded.
-    pub(crate) loaded: Vec<Loaded>,
+    pub(crate) loaded: Vec<LoadReport>,
     /// What the example printed, where there is one.
     pub(crate) example: Option<String>,
     /// The builds that no torch here is for.
@@ -123,7 +123,7 @@ fn try_out(
     dir: &Path,
     python: &PythonRuntime,
     session: &Session,
-) -> Result<(Vec<Loaded>, Option<String>), Failure> {
+) -> Result<(Vec<LoadReport>, Option<String>), Failure> {
     session.report.emit(&Event::Stage { name: "load", subject: "with the stock client" });
     let loaded = load::load(dir, python, session)?;
     if !project.files.iter().any(|path| path.as_str() == "example.py") {

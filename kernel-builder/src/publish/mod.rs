@@ -9,6 +9,7 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::base::causes::Cause;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 use crate::exit::{self, StageError};
@@ -70,11 +71,12 @@ pub enum PublishError {
         name: String,
     },
     /// What was named is no repository or branch.
-    #[error("{problem}")]
+    #[error("nothing can be published there")]
     #[diagnostic(code(publish::bad_target), help("{help}"))]
     BadTarget {
         /// What is wrong.
-        problem: String,
+        #[source]
+        cause: Cause,
         /// What is right.
         help: String,
     },

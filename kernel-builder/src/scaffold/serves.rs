@@ -67,7 +67,7 @@ pub fn served(mut template: Template) -> Result<Served, ScaffoldError> {
         inputs.map(|input| input.tensor.name.value.to_string()).collect()
     };
     let optional = names(&|optional| optional);
-    let own = |without: Vec<String>| Form {
+    let form_without = |without: Vec<String>| Form {
         as_words: None,
         arguments: names(&|_| true).into_iter().filter(|name| !without.contains(name)).collect(),
         results: None,
@@ -83,7 +83,7 @@ pub fn served(mut template: Template) -> Result<Served, ScaffoldError> {
         [one, other] => vec![optional.clone(), vec![other.clone()], vec![one.clone()], Vec::new()],
         _ => vec![optional.clone(), Vec::new()],
     };
-    let mut forms: Vec<Form> = choices.into_iter().map(own).collect();
+    let mut forms: Vec<Form> = choices.into_iter().map(form_without).collect();
     forms.extend(template.serves.iter().map(|form| Form {
         as_words: Some(form.as_words.clone()),
         arguments: form.arguments.clone(),

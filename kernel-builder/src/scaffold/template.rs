@@ -44,7 +44,7 @@ pub fn all() -> Result<Vec<Template>, ScaffoldError> {
 ///
 /// # Errors
 /// The manifest among them is none.
-pub(crate) fn made(name: &str, files: Sources) -> Result<Template, ScaffoldError> {
+pub(crate) fn from_sources(name: &str, files: Sources) -> Result<Template, ScaffoldError> {
     let common = TEMPLATES.get_dir(SHARED).map(sources).unwrap_or_default();
     read(name, files, &Arc::new(common))
 }

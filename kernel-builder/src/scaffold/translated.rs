@@ -39,14 +39,14 @@ pub struct Translated {
     /// What a person should know.
     pub notes: Vec<String>,
     reference: String,
-    gradient: Option<Graded>,
+    gradient: Option<GradientProject>,
     /// The text of reference.py.
     text: String,
 }
 
 /// The gradient of a translated function.
 #[derive(Debug, Clone)]
-struct Graded {
+struct GradientProject {
     /// The operation.
     op: String,
     program: Program,
@@ -58,8 +58,8 @@ struct Graded {
     same: Vec<(String, String)>,
 }
 
-impl Graded {
-    fn made(gradient: &Gradient, of: &Traced, op: &str) -> Result<Self, Refusal> {
+impl GradientProject {
+    fn lower(gradient: &Gradient, of: &Traced, op: &str) -> Result<Self, Refusal> {
         let program = translate::lower_gradient(&gradient.graph, of)?;
         let plan = translate::plan(&program)?;
         Ok(Self {
@@ -73,7 +73,7 @@ impl Graded {
     }
 
     /// Tensors of the call that the gradient is computed from.
-    fn kept(&self) -> impl Iterator<Item = &str> {
+    fn kept_names(&self) -> impl Iterator<Item = &str> {
         let names = self.program.inputs.iter().map(|input| input.name.as_str());
         names.filter(|name| !name.starts_with("grad_"))
     }
@@ -119,7 +119,7 @@ pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Un
     let mut notes = notes(translation, &program, &plan);
     notes.push(match (&gradient, why) {
         (Some(gradient), _) => {
-            let kept: Vec<&str> = gradient.kept().collect();
+            let kept: Vec<&str> = gradient.kept_names().collect();
             format!(
                 "gradients of {}: {} kernel{}, from {}, which a call keeps for them",
                 gradient.inputs.join(", "),
@@ -138,11 +138,11 @@ pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Un
 }
 
 /// The translation of the gradient, or why there is none.
-fn gradient(translation: &Translation, op: &str) -> (Option<Graded>, String) {
+fn gradient(translation: &Translation, op: &str) -> (Option<GradientProject>, String) {
     let Some(gradient) = &translation.gradient else {
         return (None, translation.ungraded.clone().unwrap_or_default());
     };
-    let graded = Graded::made(gradient, &translation.graph, op);
+    let graded = GradientProject::lower(gradient, &translation.graph, op);
     match graded.and_then(|graded| graded.emitted("module", "reference.py").map(|_| graded)) {
         Ok(graded) => (Some(graded), String::new()),
         Err(refusal) => (None, Untranslatable::from(refusal).what),
@@ -192,7 +192,7 @@ impl Translated {
         put("plan.md".to_owned(), plan);
         put("reference.py".to_owned(), self.text.clone());
         put("template.toml".to_owned(), self.manifest(module));
-        template::made(NAME, files)
+        template::from_sources(NAME, files)
     }
 
     fn manifest(&self, module: &str) -> String {

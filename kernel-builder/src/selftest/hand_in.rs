@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(900);
 
 /// What came of a kernel.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(super) struct HandedIn {
+pub(super) struct HandInResult {
     /// The fixture.
     pub(super) fixture: String,
     /// The last verdict of the tools, or nothing where they gave none.
@@ -90,9 +90,9 @@ impl Tools {
     }
 
     /// Hands a fixture in; gives its id if it may be submitted.
-    fn attempt(&mut self, fixture: &Fixture) -> Result<(HandedIn, Option<String>), ProcessError> {
+    fn attempt(&mut self, fixture: &Fixture) -> Result<(HandInResult, Option<String>), ProcessError> {
         let began = Instant::now();
-        let empty = HandedIn { fixture: fixture.name.clone(), ..HandedIn::default() };
+        let empty = HandInResult { fixture: fixture.name.clone(), ..HandInResult::default() };
         let Some(files) = changes(fixture) else { return Ok((empty, None)) };
         let arguments = json!({ "files": files, "from": "seed", "note": fixture.name });
         let answer = self.call("try", arguments)?;
@@ -101,14 +101,14 @@ impl Tools {
         Ok((handed_in, id))
     }
 
-    fn submit(&mut self, handed_in: HandedIn, id: &str) -> Result<HandedIn, ProcessError> {
+    fn submit(&mut self, handed_in: HandInResult, id: &str) -> Result<HandInResult, ProcessError> {
         let began = Instant::now();
         let answer = self.call("submit", json!({ "id": id }))?;
         Ok(handed_in.with(&answer, began.elapsed()))
     }
 }
 
-impl HandedIn {
+impl HandInResult {
     fn with(self, answer: &Value, took: Duration) -> Self {
         let text = |key: &str| answer[key].as_str().map(str::to_owned);
         Self {

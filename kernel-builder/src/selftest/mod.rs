@@ -60,7 +60,7 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
     let scratch = files::scratch()?;
     let turns = Mutex::new(JudgeQueue::new(fixtures.iter().map(|fixture| needs(fixture, no_gpu.is_none()))));
     let threads = (env::processors() / session.jobs).max(1);
-    let one = |fixture: &Fixture| -> Result<Vec<Row>, Failure> {
+    let judge_fixture = |fixture: &Fixture| -> Result<Vec<Row>, Failure> {
         let subjects = fixture.subjects()?;
         let away = no_gpu.filter(|_| fixture.ring != Ring::Cpu);
         let seen = match away {
@@ -88,7 +88,7 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
         while let Some(place) = begin() {
             interrupt::check()?;
             // What stops one stops all: what is not begun is left.
-            let own = one(&fixtures[place]).inspect_err(|_| lock(&turns).stop())?;
+            let own = judge_fixture(&fixtures[place]).inspect_err(|_| lock(&turns).stop())?;
             lock(&turns).end(place);
             rows.push((place, own));
         }
@@ -189,8 +189,8 @@ fn judge_in(
         vec![(seen, started.elapsed().as_secs_f64())]
     } else {
         let candidates = queue::write(fixture, folder)?;
-        let said = judge::screen(&candidates, &project, &temporary, session)?;
-        queue::read(fixture.queue.len(), &said)
+        let output = judge::screen(&candidates, &project, &temporary, session)?;
+        queue::read(fixture.queue.len(), &output)
     };
     files::remove_dir(folder)?;
     Ok(seen)

@@ -37,7 +37,7 @@ pub(super) fn read(count: usize, said: &JudgeOutput) -> Vec<(SelftestOutcome, f6
     let rows = said.lines.iter().filter(|line| line["event"] == "result" && line["command"] == "screen");
     let rows: Vec<&Value> = rows.collect();
     let seconds = |row: &Value| row["judge_seconds"].as_f64().unwrap_or_default();
-    let one = |place: usize| {
+    let outcome_at = |place: usize| {
         let Some(at) = rows.iter().position(|row| row["place"] == place) else {
             return (unjudged(said), 0.0);
         };
@@ -49,7 +49,7 @@ pub(super) fn read(count: usize, said: &JudgeOutput) -> Vec<(SelftestOutcome, f6
         };
         (seen, seconds(rows[at]))
     };
-    (0..count).map(one).collect()
+    (0..count).map(outcome_at).collect()
 }
 
 /// Why a candidate has no line.

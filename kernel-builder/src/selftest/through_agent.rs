@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::fixture::{Candidate, Fixture, Ring};
-use super::hand_in::{self, HandedIn};
+use super::hand_in::{self, HandInResult};
 use super::judge;
 use super::row::Row;
 use super::verdict::{Expected, SelftestOutcome};
@@ -39,7 +39,7 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
     for (project, members) in projects {
         interrupt::check()?;
         let seen = match no_gpu {
-            Some(_) => Handed::default(),
+            Some(_) => ProjectResult::default(),
             None => handed_in(&scratch.path().join(project), &members, session)?,
         };
         for fixture in members {
@@ -68,15 +68,15 @@ fn expected(expected: Expected, seen: &SelftestOutcome) -> Expected {
 
 /// What came of the fixtures of a project.
 #[derive(Debug, Default)]
-struct Handed {
-    rows: Vec<HandedIn>,
+struct ProjectResult {
+    rows: Vec<HandInResult>,
     /// Notes of the candidates that replaced the best.
     kept: Vec<String>,
     /// Why there may be rows missing.
     ending: String,
 }
 
-fn handed_in(folder: &Path, members: &[&Fixture], session: &Session) -> Result<Handed, Failure> {
+fn handed_in(folder: &Path, members: &[&Fixture], session: &Session) -> Result<ProjectResult, Failure> {
     let temporary = folder.join("tmp");
     files::create_dirs(&temporary)?;
     let project = folder.join("project");
@@ -94,13 +94,13 @@ fn handed_in(folder: &Path, members: &[&Fixture], session: &Session) -> Result<H
     let error = said.lines.iter().find(|line| line["event"] == "error");
     let ending = error.and_then(|line| line["message"].as_str()).map_or(said.ending, str::to_owned);
     let kept = project.join(".kernelwright/candidates");
-    let handed = Handed { rows: transcripts(&kept)?, kept: notes_of_kept(&kept)?, ending };
+    let handed = ProjectResult { rows: transcripts(&kept)?, kept: notes_of_kept(&kept)?, ending };
     files::remove_dir(folder)?;
     Ok(handed)
 }
 
 /// The lines of all sessions.
-fn transcripts(kept: &Path) -> Result<Vec<HandedIn>, Failure> {
+fn transcripts(kept: &Path) -> Result<Vec<HandInResult>, Failure> {
     let mut rows = Vec::new();
     if !files::is_dir(&kept.join("sessions")) {
         return Ok(rows);
@@ -108,7 +108,7 @@ fn transcripts(kept: &Path) -> Result<Vec<HandedIn>, Failure> {
     for path in files::walk_unfollowed(&kept.join("sessions"), |_| true)? {
         if path.file_name().is_some_and(|name| name == "transcript.jsonl") {
             let text = files::read_text(&kept.join("sessions").join(&path))?;
-            rows.extend(text.lines().filter_map(|line| serde_json::from_str::<HandedIn>(line).ok()));
+            rows.extend(text.lines().filter_map(|line| serde_json::from_str::<HandInResult>(line).ok()));
         }
     }
     Ok(rows)
@@ -122,7 +122,7 @@ fn notes_of_kept(kept: &Path) -> Result<Vec<String>, Failure> {
     Ok(kept.filter_map(|entry| entry["note"].as_str().map(str::to_owned)).collect())
 }
 
-impl Handed {
+impl ProjectResult {
     /// What came of a fixture, and its seconds.
     fn outcome(&self, fixture: &Fixture) -> (SelftestOutcome, f64) {
         let Some(row) = self.rows.iter().find(|row| row.fixture == fixture.name) else {
@@ -156,8 +156,8 @@ mod tests {
         found.into_iter().find(|one| one.name == name).unwrap()
     }
 
-    fn row(name: &str, verdict: &str, code: Option<&str>) -> HandedIn {
-        HandedIn {
+    fn row(name: &str, verdict: &str, code: Option<&str>) -> HandInResult {
+        HandInResult {
             fixture: name.to_owned(),
             verdict: Some(verdict.to_owned()),
             code: code.map(str::to_owned),
@@ -181,9 +181,9 @@ mod tests {
     #[test]
     fn a_cheat_is_right_if_it_is_refused_and_wrong_if_it_is_kept_or_only_slow() {
         let cheat = fixture("device-hangs");
-        let is_right = |rows: Vec<HandedIn>, kept: &[&str]| {
+        let is_right = |rows: Vec<HandInResult>, kept: &[&str]| {
             let kept = kept.iter().map(|name| (*name).to_owned()).collect();
-            let handed = Handed { rows, kept, ending: "the agent ended".to_owned() };
+            let handed = ProjectResult { rows, kept, ending: "the agent ended".to_owned() };
             let (outcome, _) = handed.outcome(&cheat);
             let wanted = expected(cheat.subjects().unwrap().remove(0).expected, &outcome);
             outcome.is_right(&wanted)
@@ -199,8 +199,10 @@ mod tests {
     #[test]
     fn an_honest_kernel_passes_or_is_none_that_an_agent_could_write() {
         let honest = fixture("device-reverse-rows");
-        let seen = |row: HandedIn| Handed { rows: vec![row], ..Handed::default() }.outcome(&honest).0;
-        let is_right = |row| seen(row).is_right(&Expected::Passed);
+        let outcome_of = |row: HandInResult| {
+            ProjectResult { rows: vec![row], ..ProjectResult::default() }.outcome(&honest).0
+        };
+        let is_right = |row| outcome_of(row).is_right(&Expected::Passed);
         assert_eq!(is_right(row("device-reverse-rows", "passed", None)), Some(true));
         assert_eq!(is_right(row("device-reverse-rows", "refused", Some("agent::frozen"))), None);
         assert_eq!(is_right(row("device-reverse-rows", "refused", Some("verify::numerics"))), Some(false));

@@ -131,7 +131,7 @@ impl SelftestOutcome {
             (Self::NotRun { .. }, _) => None,
             (Self::Passed { .. }, Expected::Passed) => Some(true),
             (Self::Refused { .. }, Expected::Refused(_)) | (Self::Passed { .. }, Expected::Warned(_)) => {
-                Some(self.wanted(expected).is_some())
+                Some(self.wanted_code(expected).is_some())
             }
             _ => Some(false),
         }
@@ -143,10 +143,10 @@ impl SelftestOutcome {
             Self::Refused { codes, .. } => codes.first().map(String::as_str),
             _ => None,
         };
-        self.wanted(expected).or(first)
+        self.wanted_code(expected).or(first)
     }
 
-    fn wanted(&self, expected: &Expected) -> Option<&str> {
+    fn wanted_code(&self, expected: &Expected) -> Option<&str> {
         let (found, wanted) = match (self, expected) {
             (Self::Refused { codes, .. }, Expected::Refused(wanted)) => (codes, wanted),
             (Self::Passed { warned }, Expected::Warned(wanted)) => (warned, wanted),

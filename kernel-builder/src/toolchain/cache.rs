@@ -178,7 +178,7 @@ fn refetch(session: &Session, damaged: &[Damage]) -> Result<(), ToolchainError> 
     let python = interpreter::active(session, Question::Identity)?;
     let taking = WheelCollector::unlocked(session);
     for (target, part) in pins::load().parts().into_iter().chain(parts::wheels()) {
-        let release = index::known(session, &python, target, &part);
+        let release = index::remembered_release(session, &python, target, &part);
         if release.is_some_and(|release| damaged.iter().any(|damage| damage.wheel == release.sha256)) {
             let request = Request { part, why: "again, since it was damaged" };
             fetch::obtain(&taking, &python, target, &[request])?;

@@ -9,7 +9,7 @@ use kernel_plan::units::{BackendId, Version};
 use kernel_plan::variant::{Tool, Toolkit};
 
 use super::error::ToolchainError;
-use super::found::Found;
+use super::found::DeviceCompiler;
 use super::interpreter::{self, Question};
 use super::taking::WheelCollector;
 use super::want::ToolchainRequest;
@@ -86,7 +86,7 @@ pub(super) fn key_files(kit: &DeviceKit) -> Vec<PathBuf> {
     }
 }
 
-fn find(session: &Session, backend: BackendId) -> Result<Found, ToolchainError> {
+fn find(session: &Session, backend: BackendId) -> Result<DeviceCompiler, ToolchainError> {
     match backend {
         BackendId::Xpu => xpu::find(session),
         BackendId::Metal => metal::find(session),

@@ -49,7 +49,7 @@ fn stored(
     let python = interpreter::active(session, Question::Identity)?;
     let taking = WheelCollector::new(session, lock);
     let stored = fetch::obtain(&taking, &python, Target::Machine, &requests)?;
-    lock.agree(&taking.taken())?;
+    lock.agree(&taking.locked_wheels())?;
     Ok(keys.iter().cloned().zip(stored).collect())
 }
 

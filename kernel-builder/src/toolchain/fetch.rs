@@ -55,20 +55,20 @@ fn obtain_beside(
     requests: &[Request],
 ) -> Result<Vec<Stored>, ToolchainError> {
     let locked = |part: &Part| {
-        let locked = session.lock()?.wanted(part)?;
+        let locked = session.lock()?.locked_wheel(part)?;
         Some(Release { file: locked.file, sha256: locked.sha256 })
     };
     supplied.store(session, session.lock(), requests)?;
     let held = |Request { part, .. }: &Request| {
         // What is locked, whatever the index said last.
-        let release = locked(part).or_else(|| index::known(session, python, target, part))?;
+        let release = locked(part).or_else(|| index::remembered_release(session, python, target, part))?;
         Some((Entry::new(session, &release.sha256).complete(part)?, release.file))
     };
     let mut found: Vec<Option<(Stored, String)>> = requests.iter().map(held).collect();
     let lacking: Vec<usize> = (0..requests.len()).filter(|at| found[*at].is_none()).collect();
     if !lacking.is_empty() {
         let wanted: Vec<&Request> = lacking.iter().map(|at| &requests[*at]).collect();
-        let given = |request: &&Request| supplied.wheel(&session.lock()?.wanted(&request.part)?);
+        let given = |request: &&Request| supplied.wheel(&session.lock()?.locked_wheel(&request.part)?);
         let located = match wanted.iter().map(given).collect::<Option<Vec<_>>>() {
             Some(whole) => whole,
             None => from_index(session, python, target, &wanted, given)?,
@@ -236,7 +236,7 @@ impl Job<'_> {
             None => bytes(place.start, place.end)?,
         };
         let members = zip::members(&directory, place.start).map_err(not_a_zip)?;
-        let wanted = self.wanted(&members)?;
+        let wanted = self.required_members(&members)?;
         // First, since it may be wanted itself, and nothing promises its own digest.
         let promised = self.record(entry, url, &members)?;
         // Another part of this wheel, or an earlier run that was stopped, may have brought some of them.
@@ -339,13 +339,13 @@ impl Job<'_> {
         }
         let members = read_directory(file, length)?
             .map_err(|cause| ToolchainError::NotAZip { wheel: self.wheel().to_owned(), cause })?;
-        let wanted = self.wanted(&members)?;
+        let wanted = self.required_members(&members)?;
         let slice = Slice { wheel: self.wheel(), file, start: 0 };
         wanted.iter().try_for_each(|member| slice.unpack(member, None, entry))?;
         Ok((entry.finish(&self.request.part, names(&wanted))?, report::bytes(length)))
     }
 
-    fn wanted<'m>(&self, members: &'m [Member]) -> Result<Vec<&'m Member>, ToolchainError> {
+    fn required_members<'m>(&self, members: &'m [Member]) -> Result<Vec<&'m Member>, ToolchainError> {
         let part = &self.request.part;
         let wanted: Vec<&Member> = members.iter().filter(|member| part.holds(&member.name)).collect();
         match part.take.iter().find(|take| !wanted.iter().any(|member| member.name.starts_with(*take))) {

@@ -17,7 +17,7 @@ use crate::base::session::Session;
 
 /// A compiler that was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct DeviceCompiler {
     /// The program, absolute.
     pub(super) program: PathBuf,
     /// The folder above `bin`.

@@ -75,7 +75,12 @@ impl Target {
 }
 
 /// What is known from earlier runs about the wheel of a release.
-pub(super) fn known(session: &Session, python: &Interpreter, target: Target, part: &Part) -> Option<Release> {
+pub(super) fn remembered_release(
+    session: &Session,
+    python: &Interpreter,
+    target: Target,
+    part: &Part,
+) -> Option<Release> {
     state::load(&record(session, python, target, part))
 }
 

@@ -55,7 +55,7 @@ pub fn libraries(
     let taking = supply.taking();
     let of = |dependency: &Dependency| library(&taking, *dependency, &cutlass, folders);
     let kits = wanted.iter().map(of).filter_map(Result::transpose).collect::<Result<_, _>>()?;
-    supply.settle(&taking.taken())?;
+    supply.settle(&taking.locked_wheels())?;
     Ok(kits)
 }
 

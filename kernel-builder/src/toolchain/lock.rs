@@ -146,7 +146,7 @@ impl Lock {
     }
 
     /// What is locked of a part, for a machine of this kind.
-    pub(super) fn wanted(&self, part: &Part) -> Option<Locked> {
+    pub(super) fn locked_wheel(&self, part: &Part) -> Option<Locked> {
         let choice = part.choice();
         let wheels = held(&self.wheels);
         wheels.iter().find(|locked| locked.speaks_of(&part.name, &part.version, &choice)).cloned()
@@ -159,7 +159,7 @@ impl Lock {
     ) -> Result<(), ToolchainError> {
         let mut unlocked = Vec::new();
         for (part, file, sha256) in given {
-            match self.wanted(part) {
+            match self.locked_wheel(part) {
                 Some(locked) if locked.file != file || locked.sha256 != sha256 => {
                     let describe = |file: &str, sha256: &str| format!("{file} with sha256 {sha256}");
                     let came = format!("the package index gives {}", describe(file, sha256));
@@ -381,7 +381,7 @@ mod tests {
         lock.agree(std::slice::from_ref(&theirs)).unwrap();
         lock.agree(std::slice::from_ref(&ours)).unwrap();
         lock.write(&session(folder.path())).unwrap();
-        assert_eq!(Lock::open(folder.path(), true).unwrap().wanted(&part("torch")), Some(ours));
+        assert_eq!(Lock::open(folder.path(), true).unwrap().locked_wheel(&part("torch")), Some(ours));
     }
 
     #[test]

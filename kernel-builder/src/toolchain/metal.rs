@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use kernel_plan::kit::MetalKit;
 
 use super::error::ToolchainError;
-use super::found::{Found, output_of, version_in};
+use super::found::{DeviceCompiler, output_of, version_in};
 use super::state;
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
@@ -28,7 +28,7 @@ pub(super) fn place() -> Option<PathBuf> {
 }
 
 /// The finder with the version of the SDK.
-pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
+pub(super) fn find(session: &Session) -> Result<DeviceCompiler, ToolchainError> {
     let program = place().ok_or_else(|| ToolchainError::NoDevice {
         problem: "no xcrun on PATH: Metal is compiled by Xcode on macOS".to_owned(),
         help: "install Xcode 26 and its component: `xcodebuild -downloadComponent MetalToolchain`",
@@ -39,12 +39,12 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
         ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
     })?;
     let root = PathBuf::from(ask("--show-sdk-path")?.trim());
-    Ok(Found { program, root, version })
+    Ok(DeviceCompiler { program, root, version })
 }
 
 /// The whole toolkit.
-pub(super) fn kit(session: &Session, found: Found) -> Result<MetalKit, ToolchainError> {
-    let Found { program: xcrun, root, version } = found;
+pub(super) fn kit(session: &Session, found: DeviceCompiler) -> Result<MetalKit, ToolchainError> {
+    let DeviceCompiler { program: xcrun, root, version } = found;
     // The Metal compiler is a component of its own, which Xcode may lack.
     let metal = output_of(session, NAME, &xcrun, &["--sdk", "macosx", "--find", "metal"])?;
     let mut content = DigestBuilder::new("metallib");

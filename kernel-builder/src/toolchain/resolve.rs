@@ -96,7 +96,7 @@ fn find(session: &WheelCollector<'_>, want: &ToolchainRequest) -> Result<Resolve
     stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
     let toolchain =
         Toolchain { cxx, cuda, device, framework, libraries: Vec::new(), extension_include, portable: None };
-    let found = Resolved { toolchain, stamps, wheels: session.taken() };
+    let found = Resolved { toolchain, stamps, wheels: session.locked_wheels() };
     state::save(&file, &found)?;
     Ok(found)
 }

@@ -8,7 +8,7 @@ use kernel_plan::kit::{FrameworkKit, HipifyKit, RocmKit};
 
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
-use super::found::{Found, output_of, version_in};
+use super::found::{DeviceCompiler, output_of, version_in};
 use super::index::Target;
 use super::interpreter::{self, Question};
 use super::taking::WheelCollector;
@@ -38,7 +38,7 @@ pub(super) fn place() -> Option<(PathBuf, PathBuf)> {
 }
 
 /// hipcc with the version of its ROCm.
-pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
+pub(super) fn find(session: &Session) -> Result<DeviceCompiler, ToolchainError> {
     let (program, root) = place().ok_or_else(|| ToolchainError::NoDevice {
         problem: "no hipcc: neither ROCM_PATH, HIP_PATH, /opt/rocm nor PATH has one".to_owned(),
         help: "install ROCm, or name its folder in ROCM_PATH",
@@ -52,17 +52,17 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
             ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
         })?,
     };
-    Ok(Found { program, root, version })
+    Ok(DeviceCompiler { program, root, version })
 }
 
 /// The whole toolkit.
 pub(super) fn kit(
     session: &WheelCollector<'_>,
     want: &ToolchainRequest,
-    found: Found,
+    found: DeviceCompiler,
     framework: &FrameworkKit,
 ) -> Result<RocmKit, ToolchainError> {
-    let Found { program: hipcc, root, version } = found;
+    let DeviceCompiler { program: hipcc, root, version } = found;
     let header = root.join("include/hip/hip_runtime.h");
     if !files::exists(&header) {
         let problem = "it has no include/hip/hip_runtime.h".to_owned();

@@ -83,7 +83,7 @@ impl Entry {
 
     /// The members `part` asks for, when all of them are here and unchanged.
     pub(super) fn complete(&self, part: &Part) -> Option<Stored> {
-        let Some(names) = state::load::<Vec<String>>(&self.taken(part)) else {
+        let Some(names) = state::load::<Vec<String>>(&self.record_path(part)) else {
             tracing::debug!(target: "cache", "{} {}: miss, not fetched yet", part.name, part.version);
             return None;
         };
@@ -99,7 +99,7 @@ impl Entry {
 
     /// Records that `names` are all that `part` asks for, and forgets unfinished downloads.
     pub(super) fn finish(&self, part: &Part, names: Vec<String>) -> Result<Stored, FileError> {
-        state::save(&self.taken(part), &names)?;
+        state::save(&self.record_path(part), &names)?;
         files::remove_dir(&self.parts())?;
         Ok(self.stored(part, names, &self.lines()))
     }
@@ -140,7 +140,7 @@ impl Entry {
             .collect()
     }
 
-    fn taken(&self, part: &Part) -> PathBuf {
+    fn record_path(&self, part: &Part) -> PathBuf {
         self.root.join("taken").join(format!("{}.json", part.choice()))
     }
 

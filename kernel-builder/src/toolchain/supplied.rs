@@ -55,7 +55,7 @@ impl Supplied {
     ) -> Result<(), ToolchainError> {
         let Some(lock) = lock.filter(|_| !self.folders.is_empty()) else { return Ok(()) };
         for part in requests.iter().map(|request| &request.part) {
-            let Some(locked) = lock.wanted(part) else { continue };
+            let Some(locked) = lock.locked_wheel(part) else { continue };
             let Some(folder) = self.tree(&locked.key()) else { continue };
             let entry = Entry::new(session, &locked.sha256);
             let _lock = entry.lock(|| ()).map_err(interrupted_or)?;

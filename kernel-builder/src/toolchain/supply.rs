@@ -87,7 +87,7 @@ impl<'a> Supply<'a> {
     pub fn header_libraries(&self) -> Result<Vec<String>, ToolchainError> {
         let taking = self.taking();
         let names = parts::obtain_all(&taking)?;
-        self.settle(&taking.taken())?;
+        self.settle(&taking.locked_wheels())?;
         Ok(names)
     }
 

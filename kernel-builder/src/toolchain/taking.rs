@@ -38,7 +38,7 @@ impl<'a> WheelCollector<'a> {
     }
 
     /// All that was taken.
-    pub(super) fn taken(&self) -> Vec<Locked> {
+    pub(super) fn locked_wheels(&self) -> Vec<Locked> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

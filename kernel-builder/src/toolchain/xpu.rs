@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kernel_plan::kit::XpuKit;
 
 use super::error::ToolchainError;
-use super::found::{Found, output_of, version_in};
+use super::found::{DeviceCompiler, output_of, version_in};
 use super::state;
 use crate::base::digest::DigestBuilder;
 use crate::base::process;
@@ -37,7 +37,7 @@ pub(super) fn place() -> Option<(PathBuf, PathBuf)> {
 }
 
 /// icpx with its version.
-pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
+pub(super) fn find(session: &Session) -> Result<DeviceCompiler, ToolchainError> {
     let (program, root) = place().ok_or_else(|| ToolchainError::NoDevice {
         problem: format!("no icpx: neither ONEAPI_ROOT, PATH nor {DEFAULT_ROOT} has one"),
         help: "install Intel's oneAPI DPC++/C++ compiler, or name oneAPI's folder in ONEAPI_ROOT",
@@ -47,12 +47,12 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
         let problem = "it does not say its version".to_owned();
         ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
     })?;
-    Ok(Found { program, root, version })
+    Ok(DeviceCompiler { program, root, version })
 }
 
 /// The whole toolkit.
-pub(super) fn kit(found: Found) -> Result<XpuKit, ToolchainError> {
-    let Found { program: icpx, root, version } = found;
+pub(super) fn kit(found: DeviceCompiler) -> Result<XpuKit, ToolchainError> {
+    let DeviceCompiler { program: icpx, root, version } = found;
     let home = env::text(env::ONEAPI_ROOT).unwrap_or_else(|| DEFAULT_ROOT.to_owned());
     let onednn = Path::new(&home).join("dnnl/latest");
     let library = onednn.join("lib/libdnnl.so");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::checks::portability::{self, Promise};
 use super::checks::symbols::{self, Entry};
 use super::checks::{archs, resources};
-use super::clashes::{self, Beside};
+use super::clashes::{self, OtherLibrary};
 use super::elf;
 use super::evidence::{CheckResult, Outcome};
 use crate::base::digest::Digest;
@@ -146,7 +146,7 @@ pub fn clashes_among(libraries: &[(PathBuf, PathBuf)]) -> Result<Option<CheckRes
         let in_variant = files::exists(&folder.join("metadata.json"));
         let package = folder.parent().filter(|_| in_variant).map(Path::to_owned);
         let digest = Digest::blake3(&bytes);
-        beside.push(Beside { name: name.display().to_string(), package, digest, interface });
+        beside.push(OtherLibrary { name: name.display().to_string(), package, digest, interface });
     }
     Ok(clashes::among(&beside))
 }

@@ -70,7 +70,7 @@ fn read(line: &str, nonce: &str) -> Line {
 
 /// A role that has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct RoleResult {
     /// The process.
     pub process: Finished,
     /// Whether it said at the end that all was done.
@@ -83,7 +83,7 @@ pub(crate) struct Ended {
     pub opened: Vec<String>,
 }
 
-impl Ended {
+impl RoleResult {
     /// Whether it did all of its work.
     pub(crate) fn complete(&self) -> bool {
         self.done && self.process.ending.success() && self.unreadable.is_none()
@@ -107,7 +107,7 @@ pub(crate) fn play(
     job: Job,
     limits: Limits,
     on_event: &mut dyn FnMut(Event),
-) -> Result<Ended, VerifyError> {
+) -> Result<RoleResult, VerifyError> {
     play_in(python, harness, job, limits, None, on_event)
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn play_in(
     limits: Limits,
     wrap: Option<&dyn Fn(CommandLine) -> CommandLine>,
     on_event: &mut dyn FnMut(Event),
-) -> Result<Ended, VerifyError> {
+) -> Result<RoleResult, VerifyError> {
     let nonce = random::secret();
     let line: CommandLine = python.command().path(harness);
     let line = match harness.parent() {
@@ -144,7 +144,7 @@ pub(crate) fn play_in(
         Some(wrap) => process::converse(&wrap(line), limits, input.as_bytes(), &mut hear),
         None => process::converse_from(python.start(), &line, limits, input.as_bytes(), &mut hear),
     };
-    Ok(Ended { process: process?, done, forged, unreadable, opened })
+    Ok(RoleResult { process: process?, done, forged, unreadable, opened })
 }
 
 #[cfg(test)]

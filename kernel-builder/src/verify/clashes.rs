@@ -20,7 +20,7 @@ const CODE: &str = "verify::clash";
 
 /// A library that is loaded beside others.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct OtherLibrary {
     /// As a person named it.
     pub name: String,
     /// The folder above its variant, where it lies in one of several: a process loads one of these.
@@ -32,7 +32,7 @@ pub(crate) struct Beside {
 }
 
 /// What any two of these have in common that a process has once; nothing for fewer than two.
-pub(crate) fn among(libraries: &[Beside]) -> Option<CheckResult> {
+pub(crate) fn among(libraries: &[OtherLibrary]) -> Option<CheckResult> {
     if libraries.len() < 2 {
         return None;
     }
@@ -40,11 +40,11 @@ pub(crate) fn among(libraries: &[Beside]) -> Option<CheckResult> {
     for (place, one) in libraries.iter().enumerate() {
         for other in libraries[place + 1..].iter().filter(|other| other.digest != one.digest) {
             pairs += 1;
-            let told = |words: String| format!("`{}` and `{}` {words}", one.name, other.name);
-            hard.extend(wrong(one, other).into_iter().map(told));
+            let sentence = |words: String| format!("`{}` and `{}` {words}", one.name, other.name);
+            hard.extend(wrong(one, other).into_iter().map(sentence));
             let shared = common(&one.interface.weak, &other.interface.weak);
             if !shared.is_empty() {
-                soft.push(told(format!("both export code of headers: {}", named(&shared))));
+                soft.push(sentence(format!("both export code of headers: {}", named(&shared))));
             }
         }
     }
@@ -59,7 +59,7 @@ pub(crate) fn among(libraries: &[Beside]) -> Option<CheckResult> {
     Some(CheckResult::new("together", CODE, outcome, summary, facts))
 }
 
-fn wrong(one: &Beside, other: &Beside) -> Vec<String> {
+fn wrong(one: &OtherLibrary, other: &OtherLibrary) -> Vec<String> {
     let mut wrong = Vec::new();
     let unique = common(&one.interface.unique, &other.interface.unique);
     if !unique.is_empty() {
@@ -104,15 +104,20 @@ mod tests {
     use super::*;
     use crate::base::digest::Digest;
 
-    fn library(name: &str, exported: &[&str], weak: &[&str], unique: &[&str]) -> Beside {
+    fn library(name: &str, exported: &[&str], weak: &[&str], unique: &[&str]) -> OtherLibrary {
         let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let interface =
             Interface { exported: of(exported), weak: of(weak), unique: of(unique), ..Interface::default() };
-        Beside { name: name.to_owned(), package: None, digest: Digest::blake3(name.as_bytes()), interface }
+        OtherLibrary {
+            name: name.to_owned(),
+            package: None,
+            digest: Digest::blake3(name.as_bytes()),
+            interface,
+        }
     }
 
     #[track_caller]
-    fn check(one: Beside, other: Beside, want: Outcome, words: &str) {
+    fn check(one: OtherLibrary, other: OtherLibrary, want: Outcome, words: &str) {
         let found = among(&[one, other]).unwrap();
         assert_eq!(found.outcome, want, "{}", found.summary);
         assert!(found.summary.contains(words), "{}", found.summary);
@@ -135,9 +140,10 @@ mod tests {
     fn copies_and_the_variants_of_one_package_are_no_clash() {
         let one = library("a", &["PyInit__a"], &[], &[]);
         assert!(among(&[one]).is_none());
-        let copy = |name: &str| Beside { name: name.to_owned(), ..library("a", &["PyInit__a"], &[], &[]) };
+        let copy =
+            |name: &str| OtherLibrary { name: name.to_owned(), ..library("a", &["PyInit__a"], &[], &[]) };
         check(copy("a"), copy("b"), Outcome::Passed, "no name of a process");
-        let variant = |name: &str| Beside {
+        let variant = |name: &str| OtherLibrary {
             package: Some(PathBuf::from("build")),
             ..library(name, &["PyInit__a"], &[], &[])
         };

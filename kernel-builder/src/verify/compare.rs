@@ -6,7 +6,7 @@
 use kernel_plan::numbers::{self, Nearness, decode, root_mean_square, share};
 
 use super::bound::{Bound, Row};
-use super::dump::{Dump, Guarded, Placed};
+use super::dump::{Dump, Guarded, ResultPlace};
 pub(crate) use super::fault::{Element, Fault};
 use super::schedule::{ScheduledCase, TensorSpec, Trial};
 
@@ -61,8 +61,8 @@ pub(crate) fn examine(
         let (terms, left) = rest_of_terms.split_at(tensor.elements().min(rest_of_terms.len()));
         rest_of_terms = left;
         let stale = match placed {
-            Placed::Over(place, _) => Stale::Before(passed[place]),
-            Placed::Own(_) => Stale::Poison(trial.poison),
+            ResultPlace::Over(place, _) => Stale::Before(passed[place]),
+            ResultPlace::Own(_) => Stale::Poison(trial.poison),
         };
         values(tensor, placed.payload(), (exact, terms), bound, stale, &mut agreement)?;
     }

@@ -31,14 +31,14 @@ pub(crate) struct Guarded<'a> {
 }
 
 /// Where a result was left.
-pub(crate) enum Placed<'d> {
+pub(crate) enum ResultPlace<'d> {
     /// In memory of its own.
     Own(&'d Guarded<'d>),
     /// Over the input of this place.
     Over(usize, &'d Guarded<'d>),
 }
 
-impl Placed<'_> {
+impl ResultPlace<'_> {
     /// The elements, dense and row-major.
     pub(crate) fn payload(&self) -> &[u8] {
         match self {
@@ -118,14 +118,14 @@ impl<'a> Dump<'a> {
     }
 
     /// What the call left, in the order of outputs, or of gradients.
-    pub(crate) fn results(&self) -> Vec<(&'a TensorSpec, Placed<'_>)> {
+    pub(crate) fn results(&self) -> Vec<(&'a TensorSpec, ResultPlace<'_>)> {
         let mut own = self.own.iter();
         if !self.outputs {
-            return own.map(|(tensor, guarded)| (*tensor, Placed::Own(guarded))).collect();
+            return own.map(|(tensor, guarded)| (*tensor, ResultPlace::Own(guarded))).collect();
         }
         let placed = |output: &'a TensorSpec| match output.inplace {
-            Some(place) => Some((output, Placed::Over(place, &self.inputs.get(place)?.1))),
-            None => own.next().map(|(tensor, guarded)| (*tensor, Placed::Own(guarded))),
+            Some(place) => Some((output, ResultPlace::Over(place, &self.inputs.get(place)?.1))),
+            None => own.next().map(|(tensor, guarded)| (*tensor, ResultPlace::Own(guarded))),
         };
         self.case.outputs.iter().filter_map(placed).collect()
     }

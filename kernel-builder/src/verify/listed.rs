@@ -32,7 +32,7 @@ const PACKAGES: &[&str] = &["torch-ext", "tvm-ffi-ext"];
 
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Compared {
+struct LengthTest {
     line: usize,
     length: u64,
 }
@@ -89,12 +89,12 @@ pub(super) fn of_texts(op: &OpSpec, texts: &[(String, String)]) -> Option<CheckR
 }
 
 /// Every comparison that is told, by line.
-fn compared(text: &str, python: bool, lengths: &BTreeSet<u64>, axes: &[String]) -> Vec<Compared> {
+fn compared(text: &str, python: bool, lengths: &BTreeSet<u64>, axes: &[String]) -> Vec<LengthTest> {
     let tokens = tokens(text, python);
-    let mut found: Vec<Compared> = Vec::new();
+    let mut found: Vec<LengthTest> = Vec::new();
     let mut tell = |line: usize, number: Option<u64>, other: &[Token<'_>]| {
         let Some(length) = number.filter(|number| lengths.contains(number)) else { return };
-        let one = Compared { line, length };
+        let one = LengthTest { line, length };
         if (!length.is_power_of_two() || is_length(other, axes)) && !found.contains(&one) {
             found.push(one);
         }

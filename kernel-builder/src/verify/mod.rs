@@ -14,6 +14,7 @@ use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
 mod abi;
+mod abi_names;
 mod bound;
 mod channel;
 pub(crate) mod checks;
@@ -66,8 +67,8 @@ pub(crate) use registration::lost as lost_operators;
 use report::tell;
 pub use skipped::{NO_GPU, NO_PYTHON, NOT_LOADED};
 pub use subject::Options;
-use subject::{Loaded, Subject};
-pub use torches::{OTHER_TORCH, fewest, serving, suits};
+use subject::{ImportReport, Subject};
+pub use torches::{NoTorch, OTHER_TORCH, fewest, serving, suits};
 
 /// One check; it may report several results.
 struct Check {

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use kernel_plan::units::Version;
 
+use super::abi_names::first_versions;
 use super::findings::first_few;
 
 /// A comment, then `3.2:` before the names of each Python; its header says where they are from.
@@ -16,7 +17,7 @@ const NAMES: &str = include_str!("../../resources/python-stable-abi.txt");
 /// The oldest Python that a build named `.abi3.so` promises to load with; compiling against it is `Py_LIMITED_API`.
 const OLDEST: Version = Version::new(3, 9);
 
-static SINCE: LazyLock<BTreeMap<&str, Version>> = LazyLock::new(|| read(NAMES));
+static SINCE: LazyLock<BTreeMap<&str, Version>> = LazyLock::new(|| first_versions(NAMES));
 
 /// What is wrong with the names that a library takes from Python, a sentence each; names that are not Python's are
 /// nobody's here.
@@ -45,22 +46,6 @@ pub(crate) fn complaints(undefined: &BTreeSet<String>) -> Vec<String> {
         ));
     }
     wrong
-}
-
-fn read(text: &'static str) -> BTreeMap<&'static str, Version> {
-    let mut since = BTreeMap::new();
-    let mut version = None;
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        match line.strip_suffix(':') {
-            Some(heading) => version = heading.parse().ok(),
-            None => since.extend(
-                version
-                    .into_iter()
-                    .flat_map(|version| line.split_whitespace().map(move |name| (name, version))),
-            ),
-        }
-    }
-    since
 }
 
 #[cfg(test)]

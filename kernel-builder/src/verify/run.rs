@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::channel::Ended;
+use super::channel::RoleResult;
 use crate::base::digest::Digest;
 
 /// How one process of the candidate went.
 pub(crate) struct Run {
-    pub ended: Ended,
+    pub ended: RoleResult,
     /// The trial that was begun last.
     pub begun: Option<usize>,
     /// The trials that ended well, as the candidate's process says; their dumps decide.

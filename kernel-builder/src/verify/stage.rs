@@ -16,10 +16,10 @@ use tempfile::TempDir;
 
 use super::VerifyError;
 use super::bound::Bound;
-use super::channel::{self, Ended};
+use super::channel::{self, RoleResult};
 use super::evidence::Environment;
 use super::schedule::{Form, GradientSpec, ScheduledCase, TensorSpec};
-use crate::base::background::{BackgroundTask, Done};
+use crate::base::background::{BackgroundTask, TaskResult};
 use crate::base::digest::{Digest, hex};
 use crate::base::interrupt::{self, StopFlag};
 use crate::base::process::{Limits, ProcessError};
@@ -106,7 +106,7 @@ impl OracleAhead<'_> {
     /// The reference fails, or ctrl-C.
     pub(crate) fn expected(self) -> Result<Oracle, VerifyError> {
         match self.work.wait() {
-            Some(Done { result, .. }) => result,
+            Some(TaskResult { result, .. }) => result,
             None => Err(ProcessError::Interrupted.into()),
         }
     }
@@ -206,7 +206,7 @@ impl<'a> Stage<'a> {
         job: Job,
         limits: Limits,
         on_event: &mut dyn FnMut(Event),
-    ) -> Result<Ended, VerifyError> {
+    ) -> Result<RoleResult, VerifyError> {
         self.play_in(job, limits, None, on_event)
     }
 
@@ -217,7 +217,7 @@ impl<'a> Stage<'a> {
         limits: Limits,
         wrap: Option<&dyn Fn(CommandLine) -> CommandLine>,
         on_event: &mut dyn FnMut(Event),
-    ) -> Result<Ended, VerifyError> {
+    ) -> Result<RoleResult, VerifyError> {
         channel::play_in(self.python, &self.harness, job, limits, wrap, on_event)
     }
 

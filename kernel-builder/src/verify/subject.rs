@@ -57,11 +57,11 @@ pub(super) struct Subject<'a> {
     pub(super) session: &'a Session,
     pub(super) environment: Environment,
     /// Set by the check `load`.
-    pub(super) loaded: Option<Loaded>,
+    pub(super) loaded: Option<ImportReport>,
 }
 
 /// What the package said of itself when it was imported.
-pub(super) struct Loaded {
+pub(super) struct ImportReport {
     pub(super) cuda_available: bool,
     pub(super) has_function: bool,
 }

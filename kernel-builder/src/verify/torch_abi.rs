@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use kernel_plan::units::Version;
 
+use super::abi_names::first_versions;
 use super::findings::first_few;
 
 /// A comment, then `2.10:` before the names of each release; its header says where they are from.
@@ -19,7 +20,7 @@ const PREFIXES: &[&str] = &["aoti_torch_", "torch_"];
 /// Accelerators whose functions are in no library that the list was read from.
 const ELSEWHERE: &[&str] = &["xpu", "mps", "mtia", "hip"];
 
-static SINCE: LazyLock<BTreeMap<&str, Version>> = LazyLock::new(|| read(NAMES));
+static SINCE: LazyLock<BTreeMap<&str, Version>> = LazyLock::new(|| first_versions(NAMES));
 
 /// What is wrong with the names of C that a library for torch `floor` and newer takes from torch, a sentence each.
 pub(crate) fn complaints(undefined: &BTreeSet<String>, floor: Version) -> Vec<String> {
@@ -53,22 +54,6 @@ pub(crate) fn complaints(undefined: &BTreeSet<String>, floor: Version) -> Vec<St
 /// The newest release of the list.
 fn newest() -> Version {
     SINCE.values().copied().max().unwrap_or(Version::new(2, 10))
-}
-
-fn read(text: &'static str) -> BTreeMap<&'static str, Version> {
-    let mut since = BTreeMap::new();
-    let mut version = None;
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        match line.strip_suffix(':') {
-            Some(heading) => version = heading.parse().ok(),
-            None => since.extend(
-                version
-                    .into_iter()
-                    .flat_map(|version| line.split_whitespace().map(move |name| (name, version))),
-            ),
-        }
-    }
-    since
 }
 
 #[cfg(test)]

@@ -39,13 +39,53 @@ fn takes(there: Version, needs: Torch) -> bool {
     }
 }
 
+/// Why no torch serves a build.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoTorch {
+    /// The name of the build is none of a variant.
+    #[error("its name says nothing")]
+    UnknownVariant,
+    /// No wheel of torch is for the backend.
+    #[error("the package index has no torch for {0}")]
+    Backend(String),
+    /// The release is unknown here, or has no wheel for this Python.
+    #[error("the package index has no such torch that this version knows, or not for this Python")]
+    Release,
+    /// The only wheel of the release is for another CUDA.
+    #[error("torch {line} of the package index is built for CUDA {cuda}, which takes no {toolkit}")]
+    Index {
+        /// The release.
+        line: Version,
+        /// What it is built for.
+        cuda: Version,
+        /// What the build needs.
+        toolkit: String,
+    },
+    /// The torch of this machine is for something else.
+    #[error("torch {line} here takes no {toolkit}")]
+    Here {
+        /// The release.
+        line: Version,
+        /// What the build needs.
+        toolkit: String,
+    },
+    /// None of several.
+    #[error("no torch from {first} on that serves here is built for what takes {toolkit}")]
+    Several {
+        /// The oldest.
+        first: Version,
+        /// What the build needs.
+        toolkit: String,
+    },
+}
+
 /// Those of `builds` that an artifact is for and whose CUDA the client takes it for, oldest first; or why none is.
 /// `builds` are in that order.
 ///
 /// # Errors
 /// What the artifact wants and no torch has, as the end of a sentence.
-pub fn serving(artifact: &Artifact, builds: &[TorchBuild]) -> Result<Vec<Version>, String> {
-    let variant: Variant = artifact.variant.parse().map_err(|_| "its name says nothing".to_owned())?;
+pub fn serving(artifact: &Artifact, builds: &[TorchBuild]) -> Result<Vec<Version>, NoTorch> {
+    let variant: Variant = artifact.variant.parse().map_err(|_| NoTorch::UnknownVariant)?;
     let framework = variant.compiled().map(|compiled| compiled.framework);
     let of_torch = |build: &&TorchBuild| match framework {
         Some(Framework::Torch(torch)) => takes(build.line, torch),
@@ -61,23 +101,19 @@ pub fn serving(artifact: &Artifact, builds: &[TorchBuild]) -> Result<Vec<Version
         (_, Some(Toolkit::Cpu)) | (Variant::Noarch(Noarch::For(BackendId::Cpu | BackendId::Cuda)), _) => {
             of_torch.iter().map(|build| build.line).collect()
         }
-        _ => return Err(format!("the package index has no torch for {}", artifact.backend)),
+        _ => return Err(NoTorch::Backend(artifact.backend.clone())),
     };
     if !lines.is_empty() {
         return Ok(lines);
     }
     let toolkit = variant.toolkit().map_or_else(|| artifact.backend.clone(), |toolkit| toolkit.to_string());
     Err(match of_torch.as_slice() {
-        [] => {
-            "the package index has no such torch that this version knows, or not for this Python".to_owned()
-        }
+        [] => NoTorch::Release,
         [TorchBuild { line, cuda: Some(cuda), installed: false }] => {
-            format!("torch {line} of the package index is built for CUDA {cuda}, which takes no {toolkit}")
+            NoTorch::Index { line: *line, cuda: *cuda, toolkit }
         }
-        [TorchBuild { line, .. }] => format!("torch {line} here takes no {toolkit}"),
-        [first, ..] => {
-            format!("no torch from {} on that serves here is built for what takes {toolkit}", first.line)
-        }
+        [TorchBuild { line, .. }] => NoTorch::Here { line: *line, toolkit },
+        [first, ..] => NoTorch::Several { first: first.line, toolkit },
     })
 }
 
@@ -97,11 +133,11 @@ pub fn fewest(served: &[Vec<Version>], installed: Option<Version>) -> Vec<Option
         let Some(best) = wanted.into_iter().max_by_key(|line| (count(line), Reverse(*line))) else { break };
         chosen.insert(best);
     }
-    let one = |lines: &Vec<Version>| {
+    let choose = |lines: &Vec<Version>| {
         let installed = installed.filter(|line| lines.contains(line));
         installed.or_else(|| lines.iter().find(|line| chosen.contains(line)).copied())
     };
-    served.iter().map(one).collect()
+    served.iter().map(choose).collect()
 }
 
 #[cfg(test)]
@@ -190,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_no_torch_is_for_says_why() {
-        let why = |variant: &str| serving(&artifact(variant), &index()).expect_err(variant);
+        let why = |variant: &str| serving(&artifact(variant), &index()).expect_err(variant).to_string();
         let other = why("torch212-cxx11-cu126-x86_64-linux");
         assert_eq!(other, "torch 2.12 of the package index is built for CUDA 13.0, which takes no cu126");
         let none = why("torch-stable-abi211-cu126-x86_64-linux");

@@ -68,11 +68,11 @@ impl Metrics {
             clippy::cast_precision_loss,
             reason = "the format has floating point numbers; 2^53 bytes are 8 PiB"
         )]
-        let one = |number: u64| vec![(String::new(), number as f64)];
+        let unlabelled = |number: u64| vec![(String::new(), number as f64)];
         let classes: Vec<_> = (1..=5)
             .zip(&self.answers)
             .flat_map(|(class, counter)| {
-                one(value(counter))
+                unlabelled(value(counter))
                     .into_iter()
                     .map(move |(_, number)| (format!("{{status=\"{class}xx\"}}"), number))
             })
@@ -81,25 +81,35 @@ impl Metrics {
         #[expect(clippy::cast_precision_loss, reason = "as above")]
         let seconds = vec![(String::new(), value(&self.microseconds) as f64 / 1e6)];
         family("response_seconds_total", "counter", "Time from request to the end of its answer.", &seconds);
-        family("sent_bytes_total", "counter", "Bytes of content sent.", &one(value(&self.sent)));
-        family("received_bytes_total", "counter", "Bytes of content received.", &one(value(&self.received)));
-        family("commits_total", "counter", "Commits made.", &one(value(&self.commits)));
-        family("uploads_total", "counter", "Large files received.", &one(value(&self.uploads)));
+        family("sent_bytes_total", "counter", "Bytes of content sent.", &unlabelled(value(&self.sent)));
+        family(
+            "received_bytes_total",
+            "counter",
+            "Bytes of content received.",
+            &unlabelled(value(&self.received)),
+        );
+        family("commits_total", "counter", "Commits made.", &unlabelled(value(&self.commits)));
+        family("uploads_total", "counter", "Large files received.", &unlabelled(value(&self.uploads)));
         family(
             "wrong_tokens_total",
             "counter",
             "Requests with a token that nobody has.",
-            &one(value(&self.wrong_tokens)),
+            &unlabelled(value(&self.wrong_tokens)),
         );
         family(
             "stalled_total",
             "counter",
             "Connections closed because nothing moved.",
-            &one(value(&self.stalled)),
+            &unlabelled(value(&self.stalled)),
         );
-        family("connections", "gauge", "Open connections.", &one(value(&self.connections)));
-        family("requests_in_flight", "gauge", "Requests not answered yet.", &one(value(&self.in_flight)));
-        family("kernels", "gauge", "Kernels on this hub.", &one(kernels as u64));
+        family("connections", "gauge", "Open connections.", &unlabelled(value(&self.connections)));
+        family(
+            "requests_in_flight",
+            "gauge",
+            "Requests not answered yet.",
+            &unlabelled(value(&self.in_flight)),
+        );
+        family("kernels", "gauge", "Kernels on this hub.", &unlabelled(kernels as u64));
         text
     }
 }

@@ -54,7 +54,7 @@ pub enum ServeError {
     #[error(transparent)]
     Tokens(#[from] crate::auth::TokenError),
     /// The address.
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// Which.
         address: SocketAddr,

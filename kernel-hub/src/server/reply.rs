@@ -8,6 +8,7 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
+use crate::causes::chain;
 use crate::name::{BadName, CommitId, FilePath};
 use crate::store::StoreError;
 use crate::wire::commit::WireError;
@@ -105,7 +106,7 @@ impl Refusal {
     /// The content of a file cannot be sent.
     pub(super) fn of_content(error: StoreError, path: &FilePath) -> Self {
         if matches!(error, StoreError::Damaged { .. }) {
-            log::say(&error.to_string());
+            log::say(&chain(&error));
             let what =
                 format!("the hub's copy of `{path}` is damaged; its log says how. Send the file again");
             return Self::new(StatusCode::INTERNAL_SERVER_ERROR, what);
@@ -139,12 +140,16 @@ impl From<StoreError> for Refusal {
             }
             StoreError::Exists(_) => refusal(StatusCode::CONFLICT, None, None),
             StoreError::Moved { .. } => refusal(StatusCode::PRECONDITION_FAILED, None, None),
-            StoreError::Refused(_) => refusal(StatusCode::BAD_REQUEST, None, None),
+            StoreError::Name(_) | StoreError::Xet(_) | StoreError::Refused(_) => {
+                refusal(StatusCode::BAD_REQUEST, None, None)
+            }
             StoreError::Disk(disk) if disk.is_full() => {
                 log::say(&error.to_string());
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "the hub's disk is full; nothing was changed")
             }
-            StoreError::Disk(_) | StoreError::Damaged { .. } => Self::inner(&error.to_string()),
+            StoreError::Disk(_) | StoreError::Damaged { .. } | StoreError::Unreadable { .. } => {
+                Self::inner(&chain(&error))
+            }
         }
     }
 }

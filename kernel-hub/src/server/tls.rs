@@ -14,15 +14,16 @@ use tokio_rustls::TlsAcceptor;
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is not what it should be.
-    #[error("{}: {what}", .path.display())]
+    #[error("failed to read `{}` as PEM", .path.display())]
     File {
         /// Which.
         path: PathBuf,
         /// What is wrong.
-        what: String,
+        #[source]
+        cause: rustls::pki_types::pem::Error,
     },
     /// Certificate and key do not belong together.
-    #[error("certificate and key cannot be used: {0}")]
+    #[error("certificate and key cannot be used")]
     Pair(#[from] rustls::Error),
 }
 
@@ -30,7 +31,7 @@ pub enum TlsError {
 pub fn acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
     let bad = |path: &Path| {
         let path = path.to_owned();
-        move |error: rustls::pki_types::pem::Error| TlsError::File { path, what: error.to_string() }
+        move |cause: rustls::pki_types::pem::Error| TlsError::File { path, cause }
     };
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(certificates).map_err(bad(certificates))?.collect();

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use crate::causes::chain;
 use crate::name::{CommitId, RepoId, Sha256};
 
 use super::sound::digest_of;
@@ -26,7 +27,7 @@ impl Store {
     /// The disk fails; what is merely missing or damaged is in the list.
     pub fn check(&self, depth: Depth) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
-        let mut seen = Seen::default();
+        let mut seen = CheckedFiles::default();
         for repo in self.list()? {
             let refs = match self.refs(&repo) {
                 Ok(refs) => refs,
@@ -64,7 +65,7 @@ impl Store {
         let snapshot = self.snapshot_of(repo, id.clone())?;
         for entry in snapshot.tree.files.iter().filter(|entry| seen.insert(entry.digest.clone())) {
             let wrong = match self.open_blob(entry) {
-                Err(error) => Some(error.to_string()),
+                Err(error) => Some(chain(&error)),
                 Ok(_) if depth == Depth::Heads => None,
                 Ok(file) => match digest_of(file) {
                     Ok(digest) if digest == entry.digest => None,
@@ -80,7 +81,7 @@ impl Store {
 
 /// What was looked at.
 #[derive(Debug, Default)]
-struct Seen {
+struct CheckedFiles {
     commits: HashSet<(RepoId, CommitId)>,
     files: HashSet<Sha256>,
 }

@@ -20,7 +20,7 @@ pub enum Sweep {
 
 /// What was freed, or would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Freed {
+pub struct FreedSpace {
     /// Blobs.
     pub files: u64,
     /// Their bytes.
@@ -34,13 +34,13 @@ impl Store {
     ///
     /// # Errors
     /// A commit or tree is damaged: what it names is not known, so nothing is removed. Or the disk fails.
-    pub fn collect(&self, sweep: Sweep) -> Result<Freed, StoreError> {
+    pub fn collect(&self, sweep: Sweep) -> Result<FreedSpace, StoreError> {
         let repos = self.list()?;
         let mut named = HashSet::new();
         for repo in &repos {
             self.name_blobs(repo, &mut named)?;
         }
-        let mut freed = Freed::default();
+        let mut freed = FreedSpace::default();
         let shards = self.root.join("blobs/sha256");
         for shard in disk::names(&shards)? {
             let folder = shards.join(&shard);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::name::{BadName, CommitId, FilePath, RefName, RepoId, Revision, Sha256};
+use crate::wire::xet::XetError;
 
 mod change;
 mod check;
@@ -24,7 +25,7 @@ mod xet;
 pub use change::{ATTRIBUTES, Author};
 pub use check::Depth;
 use disk::DiskError;
-pub use gc::{Freed, Sweep};
+pub use gc::{FreedSpace, Sweep};
 use objects::{Commit, Entry, FORMAT, Tree};
 pub use upload::Upload;
 pub use xet::Session;
@@ -81,6 +82,12 @@ pub enum StoreError {
         /// Where it was thought to be.
         parent: String,
     },
+    /// A name that is none.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// A xorb or a shard that is none.
+    #[error(transparent)]
+    Xet(#[from] XetError),
     /// What was asked makes no sense here.
     #[error("{0}")]
     Refused(String),
@@ -93,14 +100,17 @@ pub enum StoreError {
         /// Which.
         path: PathBuf,
         /// How.
-        what: String,
+        what: &'static str,
     },
-}
-
-impl From<BadName> for StoreError {
-    fn from(error: BadName) -> Self {
-        Self::Refused(error.to_string())
-    }
+    /// A commit or a tree is not the JSON that it must be.
+    #[error("{} is damaged", .path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// How.
+        #[source]
+        cause: serde_json::Error,
+    },
 }
 
 /// Branches and tags of a kernel.
@@ -425,8 +435,8 @@ impl Store {
         if objects::commit_id(&bytes).as_ref() != Some(id) {
             return Err(damaged(&path, "its digest is another one"));
         }
-        let commit: Commit =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+        let commit: Commit = serde_json::from_slice(&bytes)
+            .map_err(|cause| StoreError::Unreadable { path: path.clone(), cause })?;
         if commit.format == FORMAT { Ok(commit) } else { Err(damaged(&path, "it has another format")) }
     }
 
@@ -440,7 +450,7 @@ impl Store {
             return Err(damaged(&path, "its digest is another one"));
         }
         let tree: Tree =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|cause| StoreError::Unreadable { path, cause })?;
         let tree = Arc::new(tree);
         let mut trees = guard(&self.trees);
         if trees.len() >= TREES_IN_MEMORY {
@@ -475,8 +485,8 @@ impl RefKind {
     }
 }
 
-fn damaged(path: &Path, what: &str) -> StoreError {
-    StoreError::Damaged { path: path.to_owned(), what: what.to_owned() }
+fn damaged(path: &Path, what: &'static str) -> StoreError {
+    StoreError::Damaged { path: path.to_owned(), what }
 }
 
 /// A panic of another thread leaves nothing half done here: what is on the disk decides.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::name::RepoId;
-use crate::wire::xet::{self, Chunk, MerkleHash, Shard, ShardFile, XetError};
+use crate::wire::xet::{self, Chunk, MerkleHash, Shard, ShardFile};
 
 use super::disk::{self, Temporary};
 use super::{Store, StoreError, objects};
@@ -44,7 +44,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let found = {
             let file = received.rewound()?;
-            xet::name_of(&mut BufReader::with_capacity(BUFFER, file)).map_err(refused)?
+            xet::name_of(&mut BufReader::with_capacity(BUFFER, file))?
         };
         if found != *name {
             tracing::warn!(target: "storage", "{}: digest mismatch: xorb {name} was promised, the content has {found}", session.repo);
@@ -64,8 +64,8 @@ impl Store {
         most: u64,
     ) -> Result<(), StoreError> {
         let shard = BufReader::with_capacity(BUFFER, received.rewound()?);
-        for file in Shard::new(shard).map_err(refused)? {
-            self.put_shard_file(session, &file.map_err(refused)?, most)?;
+        for file in Shard::new(shard)? {
+            self.put_shard_file(session, &file?, most)?;
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Xorb {
         })?;
         let mut file = BufReader::with_capacity(BUFFER, file);
         let (mut starts, mut at) = (Vec::new(), 0);
-        while let Some(chunk) = Chunk::next(&mut file).map_err(refused)? {
+        while let Some(chunk) = Chunk::next(&mut file)? {
             starts.push(at);
             let stored = i64::try_from(chunk.stored).unwrap_or_default();
             file.seek_relative(stored).map_err(disk::at(&path))?;
@@ -142,15 +142,11 @@ impl Xorb {
     }
 
     fn next(&mut self) -> Result<Vec<u8>, StoreError> {
-        let chunk = Chunk::next(&mut self.file).map_err(refused)?.ok_or_else(|| self.no_chunk())?;
-        chunk.content(&mut self.file).map_err(refused)
+        let chunk = Chunk::next(&mut self.file)?.ok_or_else(|| self.no_chunk())?;
+        Ok(chunk.content(&mut self.file)?)
     }
 
     fn no_chunk(&self) -> StoreError {
         StoreError::Refused(format!("the shard names chunks that the xorb {} does not have", self.name))
     }
-}
-
-fn refused(error: XetError) -> StoreError {
-    StoreError::Refused(error.to_string())
 }

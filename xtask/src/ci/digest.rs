@@ -36,7 +36,7 @@ pub(crate) fn current(root: &Path) -> Result<Digests, String> {
     for step in STEPS.iter().filter(|step| step.turn.is_some()) {
         for item in steps::items(step, root)? {
             let file = format!("{LISTS}/{}.{item}", step.name);
-            let text = list(&files, &inputs::own(step.name, &item, root));
+            let text = list(&files, &inputs::item_inputs(step.name, &item, root));
             fs::write(root.join(&file), text).map_err(failed)?;
             names.push((step.name.to_owned(), item));
             lists.push(file);

@@ -202,7 +202,7 @@ pub(crate) fn is_never(path: &str) -> bool {
 }
 
 /// What one item is about, beside the common paths.
-pub(crate) fn own(step: &str, item: &str, root: &Path) -> Vec<String> {
+pub(crate) fn item_inputs(step: &str, item: &str, root: &Path) -> Vec<String> {
     let rows = STEPS.iter().filter(|(name, _)| *name == step).flat_map(|(_, patterns)| patterns.iter());
     // The same template, with another framework.
     let subject = if item == super::generated::FOR_TVM_FFI { super::generated::TVM_TEMPLATE } else { item };
@@ -254,7 +254,7 @@ mod tests {
             let named = named.unwrap_or_else(|| panic!("{} has no row", step.name));
             let common: Vec<&&str> = named.iter().filter(|pattern| !pattern.contains("{}")).collect();
             for item in steps::items(step, &root).unwrap() {
-                let own = own(step.name, &item, &root);
+                let own = item_inputs(step.name, &item, &root);
                 let mut special = own.iter().filter(|path| !common.iter().any(|row| **row == path.as_str()));
                 let single = item == step.name;
                 assert!(single || special.any(|path| covers(path)), "{} {item} has no files", step.name);
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_judge_is_an_input_of_every_cheat_and_what_traces_is_not() {
-        let own = own("cheats", "skips-tail", &repo::root());
+        let own = item_inputs("cheats", "skips-tail", &repo::root());
         let is_input = |path: &str| super::covers(&own, path);
         assert!(
             is_input("kernel-builder/harness/oracle.py") && is_input("tests/cheats/skips-tail/cheat.toml")
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_project_counts_the_one_beside_it() {
-        let own = own("projects", "twin-right", &repo::root());
+        let own = item_inputs("projects", "twin-right", &repo::root());
         assert!(own.contains(&"tests/projects/twin-left/".to_owned()), "{own:?}");
     }
 }

@@ -26,19 +26,19 @@ const SITE_TOOLS: &[&[&str]] = &[&["mkdocs==1.6.1"]];
 /// Versions of torch that the projects are loaded with.
 const TORCHES: &[&str] = &["2.10", "2.11", "2.15"];
 
-type Made<T> = OnceLock<Result<T, String>>;
+type Preparation<T> = OnceLock<Result<T, String>>;
 
 /// Each thing is made when it is first asked for.
 pub(crate) struct Ready {
     root: PathBuf,
-    programs: Made<PathBuf>,
-    official: Made<PathBuf>,
-    python_tools: Made<PathBuf>,
-    site_tools: Made<PathBuf>,
-    templates: Made<PathBuf>,
-    example: Made<()>,
-    torch: Made<()>,
-    torches: Made<()>,
+    programs: Preparation<PathBuf>,
+    official: Preparation<PathBuf>,
+    python_tools: Preparation<PathBuf>,
+    site_tools: Preparation<PathBuf>,
+    templates: Preparation<PathBuf>,
+    example: Preparation<()>,
+    torch: Preparation<()>,
+    torches: Preparation<()>,
 }
 
 impl Ready {

@@ -16,13 +16,13 @@ pub(super) fn no_files_use_each_other(repository: &Repository) -> Vec<String> {
 }
 
 /// Files each of which leads to each other.
-struct Knot {
+struct Circle {
     files: BTreeSet<PathBuf>,
     /// The arrows among them.
     arrows: Arrows,
 }
 
-impl Knot {
+impl Circle {
     /// The shortest circle, file after file, then the other arrows of the knot.
     fn problem(&self) -> String {
         let circle = self.files.iter().filter_map(|file| self.shortest_circle(file)).min_by_key(Vec::len);
@@ -75,12 +75,12 @@ impl Knot {
 }
 
 /// The largest sets of files each of which leads to each other.
-fn knots(arrows: &Arrows) -> Vec<Knot> {
+fn knots(arrows: &Arrows) -> Vec<Circle> {
     let mut reached: BTreeMap<&Path, BTreeSet<&Path>> = BTreeMap::new();
     for (from, _) in arrows.keys() {
         reached.entry(from).or_insert_with(|| reachable(arrows, from));
     }
-    let mut knots: Vec<Knot> = Vec::new();
+    let mut knots: Vec<Circle> = Vec::new();
     for (file, from_here) in &reached {
         if knots.iter().any(|knot| knot.files.contains(*file)) {
             continue;
@@ -92,7 +92,7 @@ fn knots(arrows: &Arrows) -> Vec<Knot> {
             let inside = |(from, to): &(PathBuf, PathBuf)| files.contains(from) && files.contains(to);
             let arrows = arrows.iter().filter(|(arrow, _)| inside(arrow));
             let arrows = arrows.map(|(arrow, names)| (arrow.clone(), names.clone())).collect();
-            knots.push(Knot { files, arrows });
+            knots.push(Circle { files, arrows });
         }
     }
     knots
@@ -122,7 +122,10 @@ mod tests {
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<(&str, &str)> = files.iter().chain([&ROOT]).copied().collect();
-        knots(&Crate::read(&several(&files), Path::new(ROOT.0)).arrows()).iter().map(Knot::problem).collect()
+        knots(&Crate::read(&several(&files), Path::new(ROOT.0)).arrows())
+            .iter()
+            .map(Circle::problem)
+            .collect()
     }
 
     /// `a` uses `B` of `b`, and `b` is this text.

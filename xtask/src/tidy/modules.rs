@@ -24,21 +24,21 @@ struct Module<'text> {
     children: BTreeMap<&'text str, usize>,
     /// Names of the items that are defined here, outside macros.
     items: BTreeSet<&'text str>,
-    uses: Vec<Use<'text>>,
+    uses: Vec<Import<'text>>,
     /// The paths outside `use`; a single name may be a path, too.
     paths: Vec<Vec<&'text str>>,
 }
 
 /// One name that a `use` brings in.
 #[derive(Debug, PartialEq, Eq)]
-struct Use<'text> {
+struct Import<'text> {
     path: Vec<&'text str>,
-    brings: Brings<'text>,
+    brings: ImportedName<'text>,
     is_public: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Brings<'text> {
+enum ImportedName<'text> {
     Name(&'text str),
     /// `use a::*`.
     All,
@@ -86,11 +86,11 @@ impl<'text> Crate<'text> {
             for used in &module.uses {
                 // A re-export alone needs nothing of the file that it names.
                 let is_needed = match used.brings {
-                    Brings::Name(name) => {
+                    ImportedName::Name(name) => {
                         !used.is_public || module.paths.iter().any(|path| path.first() == Some(&name))
                     }
-                    Brings::All => false,
-                    Brings::Nothing => true,
+                    ImportedName::All => false,
+                    ImportedName::Nothing => true,
                 };
                 if is_needed {
                     tie(self.resolve(at, &used.path, &mut Vec::new()));
@@ -227,12 +227,12 @@ impl<'text> Crate<'text> {
             return own;
         }
         pending.push((module, name));
-        let named = here.uses.iter().filter(|used| used.brings == Brings::Name(name));
+        let named = here.uses.iter().filter(|used| used.brings == ImportedName::Name(name));
         let mut found: Vec<Target> =
             named.filter_map(|used| self.resolve(module, &used.path, pending)).chain(own).collect();
         found.sort_by_key(|target| !wants(target));
         let found = found.into_iter().next().or_else(|| {
-            let all = here.uses.iter().filter(|used| used.brings == Brings::All);
+            let all = here.uses.iter().filter(|used| used.brings == ImportedName::All);
             all.filter_map(|used| match self.resolve(module, &used.path, pending) {
                 Some(Target::Module(from)) => self.look_up(from, name, is_last, pending),
                 _ => None,
@@ -245,7 +245,7 @@ impl<'text> Crate<'text> {
 
     /// Whether a module has the name from another crate.
     fn leads_out(&self, module: usize, name: &str) -> bool {
-        self.modules[module].uses.iter().any(|used| used.brings == Brings::Name(name))
+        self.modules[module].uses.iter().any(|used| used.brings == ImportedName::Name(name))
     }
 }
 
@@ -366,7 +366,7 @@ impl<'text> Reader<'_, 'text> {
     }
 
     /// One tree of a `use`, up to the `;`, `,` or `}` after it.
-    fn tree(&mut self, prefix: &[&'text str], is_public: bool, uses: &mut Vec<Use<'text>>) {
+    fn tree(&mut self, prefix: &[&'text str], is_public: bool, uses: &mut Vec<Import<'text>>) {
         let mut path = prefix.to_vec();
         loop {
             match self.peek(0) {
@@ -374,11 +374,11 @@ impl<'text> Reader<'_, 'text> {
                     let name = self.peek(1);
                     self.at += 2;
                     let brings = match name {
-                        Some(Token::Word("_")) | None => Brings::Nothing,
-                        Some(Token::Word(name)) => Brings::Name(name),
+                        Some(Token::Word("_")) | None => ImportedName::Nothing,
+                        Some(Token::Word(name)) => ImportedName::Name(name),
                         Some(_) => return,
                     };
-                    uses.push(Use { path, brings, is_public });
+                    uses.push(Import { path, brings, is_public });
                     return;
                 }
                 Some(Token::Word(word)) => {
@@ -388,7 +388,7 @@ impl<'text> Reader<'_, 'text> {
                 Some(Token::Path) => self.at += 1,
                 Some(Token::Mark('*')) => {
                     self.at += 1;
-                    uses.push(Use { path, brings: Brings::All, is_public });
+                    uses.push(Import { path, brings: ImportedName::All, is_public });
                     return;
                 }
                 Some(Token::Mark('{')) => {
@@ -405,7 +405,7 @@ impl<'text> Reader<'_, 'text> {
                 _ => {
                     let name = path.iter().rev().find(|name| **name != "self").copied();
                     if let Some(name) = name {
-                        uses.push(Use { path, brings: Brings::Name(name), is_public });
+                        uses.push(Import { path, brings: ImportedName::Name(name), is_public });
                     }
                     return;
                 }

@@ -68,7 +68,7 @@ pub fn edition(text: &str) -> Option<Edition> {
 
 /// An edition, and what in the file gives it away.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct DetectedEdition {
     /// The edition.
     pub(crate) edition: Edition,
     /// The place of the marker in the file.
@@ -78,8 +78,9 @@ pub(crate) struct Found {
 }
 
 /// Looks for the markers of the editions, from the clearest to the faintest.
-pub(crate) fn find(root: &DeTable<'_>) -> Option<Found> {
-    let found = |edition, place, marker: &str| Some(Found { edition, place, marker: marker.to_owned() });
+pub(crate) fn find(root: &DeTable<'_>) -> Option<DetectedEdition> {
+    let found =
+        |edition, place, marker: &str| Some(DetectedEdition { edition, place, marker: marker.to_owned() });
     let header = key_span(root, "general").unwrap_or(0..0);
     let general = table(root, "general");
     if let Some(written) = general.and_then(|general| general.get("edition")) {

@@ -82,7 +82,7 @@ pub fn findings(
     files: &BTreeSet<RelPath>,
     sources: &Sources,
 ) -> Findings {
-    let mut found = Found::default();
+    let mut found = FullAbiFindings::default();
     let sections = scan::binding(build).into_iter().chain(build.kernels_of(backend).map(scan::of_kernel));
     let compiled: Vec<Compiled<'_>> =
         sections.flat_map(|section| sources.compiled(&section, backend, files)).collect();
@@ -103,13 +103,13 @@ pub fn findings(
 }
 
 #[derive(Default)]
-struct Found {
+struct FullAbiFindings {
     /// By what and name, with the order of the first place.
     places: BTreeMap<(TorchUse, String), (usize, Reason)>,
     doubtful: bool,
 }
 
-impl Found {
+impl FullAbiFindings {
     fn look_at(&mut self, compiled: &Compiled<'_>, backend: BackendId) {
         for (include, certain) in &compiled.outside {
             if headers::is_unstable(&include.path) || headers::is_pybind(&include.path) {

@@ -11,7 +11,7 @@ use crate::plan::CommandLine;
 
 /// What an answer's commands are, as they come.
 #[derive(Default)]
-struct Found {
+struct DryRunCommands {
     texts: Vec<(String, CommandLine)>,
     devices: Vec<Device>,
     assembled: Vec<Assembled>,
@@ -33,7 +33,7 @@ struct Assembled(String, Assemble);
 /// The answer has another shape than that of compiling one source to one object.
 pub fn read(answer: &str) -> Result<Steps, NvccFallback> {
     let mut variables = BTreeMap::new();
-    let mut found = Found::default();
+    let mut found = DryRunCommands::default();
     for line in answer.lines().filter_map(|line| line.strip_prefix("#$ ")) {
         if let Some((name, value)) = variable(line) {
             variables.insert(name.to_owned(), value.trim().to_owned());
@@ -51,7 +51,7 @@ fn variable(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && name.chars().all(plain)).then_some((name, value))
 }
 
-impl Found {
+impl DryRunCommands {
     fn take(&mut self, line: &str, variables: &BTreeMap<String, String>) -> Result<(), NvccFallback> {
         let unclear = || NvccFallback::Line(line.chars().take(160).collect());
         let mut words = words::split(line).into_iter();

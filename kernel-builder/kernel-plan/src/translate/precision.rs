@@ -80,7 +80,7 @@ impl Sign {
 
 /// What is known of a value.
 #[derive(Debug, Clone)]
-struct Known {
+struct ValueFacts {
     /// Whether it has no rounding error.
     exact: bool,
     from: BTreeSet<(usize, Elements)>,
@@ -88,7 +88,7 @@ struct Known {
     cancels: bool,
 }
 
-impl Known {
+impl ValueFacts {
     fn of_constant(sign: Sign) -> Self {
         Self { exact: true, from: BTreeSet::new(), sign, cancels: false }
     }
@@ -132,7 +132,7 @@ impl Known {
 
 /// Whether a floating-point result is made of terms that cancel.
 pub(super) fn cancels(program: &Program) -> bool {
-    let mut known: Vec<Known> = Vec::new();
+    let mut known: Vec<ValueFacts> = Vec::new();
     for (number, value) in program.values.iter().enumerate() {
         let found = of_value(&known, number, value);
         known.push(found);
@@ -141,19 +141,19 @@ pub(super) fn cancels(program: &Program) -> bool {
     floats.map(|(_, value)| &known[*value]).any(|one| one.cancels)
 }
 
-fn of_value(known: &[Known], number: ValueId, value: &Value) -> Known {
+fn of_value(known: &[ValueFacts], number: ValueId, value: &Value) -> ValueFacts {
     match &value.kind {
-        Kind::Input(input) => Known {
+        Kind::Input(input) => ValueFacts {
             exact: true,
             from: BTreeSet::from([(*input, Elements::Here)]),
             sign: if value.class == Class::Boolean { Sign::Natural } else { Sign::Of(number) },
             cancels: false,
         },
         Kind::Number(constant) => {
-            Known::of_constant(if *constant < 0.0 { Sign::Negative } else { Sign::Natural })
+            ValueFacts::of_constant(if *constant < 0.0 { Sign::Negative } else { Sign::Natural })
         }
-        Kind::Quantity(_) => Known { exact: false, ..Known::of_constant(Sign::Natural) },
-        Kind::Place(_) => Known::of_constant(Sign::Of(number)),
+        Kind::Quantity(_) => ValueFacts { exact: false, ..ValueFacts::of_constant(Sign::Natural) },
+        Kind::Place(_) => ValueFacts::of_constant(Sign::Of(number)),
         Kind::View(of, _) => known[*of].elsewhere(number, true),
         Kind::Gather(of, _, by) => {
             let mut found = known[*of].elsewhere(number, true);
@@ -172,7 +172,7 @@ fn of_value(known: &[Known], number: ValueId, value: &Value) -> Known {
                 Reduction::Product if own.sign == Sign::Negative => Sign::Of(number),
                 _ => own.fixed_sign().unwrap_or(Sign::Of(number)),
             };
-            Known {
+            ValueFacts {
                 exact: how.is_place() || value.class != Class::Float || (own.exact && chooses),
                 from: own.from.iter().map(|(input, _)| (*input, Elements::Many)).collect(),
                 sign,
@@ -180,17 +180,21 @@ fn of_value(known: &[Known], number: ValueId, value: &Value) -> Known {
             }
         }
         Kind::Pointwise(op, of) => {
-            let operands: Vec<&Known> = of.iter().map(|one| &known[*one]).collect();
+            let operands: Vec<&ValueFacts> = of.iter().map(|one| &known[*one]).collect();
             let found = of_operation(*op, &operands, number);
             // Integers and conditions have no digits to lose.
-            if value.class == Class::Float { found } else { Known { exact: true, cancels: false, ..found } }
+            if value.class == Class::Float {
+                found
+            } else {
+                ValueFacts { exact: true, cancels: false, ..found }
+            }
         }
     }
 }
 
-fn of_operation(op: Op, of: &[&Known], number: ValueId) -> Known {
+fn of_operation(op: Op, of: &[&ValueFacts], number: ValueId) -> ValueFacts {
     let own = Sign::Of(number);
-    let with = |sign: Sign| Known::of_all(of, sign);
+    let with = |sign: Sign| ValueFacts::of_all(of, sign);
     match op {
         Op::Add | Op::Subtract => {
             let right = if op == Op::Add { of[1].sign } else { of[1].sign.turned() };
@@ -198,13 +202,13 @@ fn of_operation(op: Op, of: &[&Known], number: ValueId) -> Known {
             let related = of[0].is_related(of[1]) || of.iter().any(|one| one.from.is_empty());
             let exact = of[0].exact && of[1].exact;
             let found = with(if agree { right } else { own });
-            Known { cancels: found.cancels || (related && !agree && !exact), ..found }
+            ValueFacts { cancels: found.cancels || (related && !agree && !exact), ..found }
         }
         Op::Multiply | Op::Divide => with(of[0].sign.times(of[1].sign).unwrap_or(own)),
-        Op::Negate => Known { exact: of[0].exact, ..with(of[0].sign.turned()) },
-        Op::Abs => Known { exact: of[0].exact, ..with(Sign::Natural) },
-        Op::ToFloat => Known { exact: of[0].exact, ..with(of[0].sign) },
-        Op::Sign => Known { exact: true, ..with(of[0].sign) },
+        Op::Negate => ValueFacts { exact: of[0].exact, ..with(of[0].sign.turned()) },
+        Op::Abs => ValueFacts { exact: of[0].exact, ..with(Sign::Natural) },
+        Op::ToFloat => ValueFacts { exact: of[0].exact, ..with(of[0].sign) },
+        Op::Sign => ValueFacts { exact: true, ..with(of[0].sign) },
         Op::Maximum | Op::Minimum => {
             let (enough, other) = match op {
                 Op::Maximum => (Sign::Natural, Sign::Negative),
@@ -217,13 +221,13 @@ fn of_operation(op: Op, of: &[&Known], number: ValueId) -> Known {
             } else {
                 own
             };
-            Known { exact: of[0].exact && of[1].exact, ..with(sign) }
+            ValueFacts { exact: of[0].exact && of[1].exact, ..with(sign) }
         }
         Op::Choose => {
             let sign = if of[1].sign == of[2].sign { of[1].sign } else { own };
             // The condition decides between terms and is none.
-            let found = Known::of_all(&of[1..], sign);
-            Known { exact: of[1].exact && of[2].exact, ..found }
+            let found = ValueFacts::of_all(&of[1..], sign);
+            ValueFacts { exact: of[1].exact && of[2].exact, ..found }
         }
         Op::Power => with(if of[0].sign == Sign::Natural { Sign::Natural } else { own }),
         Op::Function(name) => {
@@ -237,13 +241,13 @@ fn of_operation(op: Op, of: &[&Known], number: ValueId) -> Known {
                 own
             };
             let found = with(sign);
-            Known { cancels: found.cancels || (!of[0].exact && WITH_ZEROS.contains(&name)), ..found }
+            ValueFacts { cancels: found.cancels || (!of[0].exact && WITH_ZEROS.contains(&name)), ..found }
         }
         Op::Equal | Op::NotEqual | Op::Less | Op::LessEqual | Op::Greater | Op::GreaterEqual => {
-            Known { exact: true, ..with(Sign::Natural) }
+            ValueFacts { exact: true, ..with(Sign::Natural) }
         }
-        Op::And | Op::Or | Op::Not | Op::ToBoolean => Known { exact: true, ..with(Sign::Natural) },
-        Op::ToInteger => Known { exact: true, ..with(of[0].sign) },
+        Op::And | Op::Or | Op::Not | Op::ToBoolean => ValueFacts { exact: true, ..with(Sign::Natural) },
+        Op::ToInteger => ValueFacts { exact: true, ..with(of[0].sign) },
         Op::FloorDivide | Op::Remainder | Op::Fmod | Op::Atan2 => with(own),
     }
 }

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::digest::DigestBuilder;
 
-pub(crate) use op_text::{difference, merged, schedule, visible, with_schedule};
+pub(crate) use op_text::{OpTextError, difference, merged, schedule, visible, with_schedule};
 pub(crate) use proposed::{Origin, Proposal, Proposed};
-pub(crate) use refused::{MOST_BYTES, MOST_FILES, Refused};
+pub(crate) use refused::{KernelRefusal, MOST_BYTES, MOST_FILES};
 
 /// Extensions of device code. Other files of the folder, such as a launcher in C++, are not part of a candidate.
 const DEVICE_CODE: [&str; 8] = ["cu", "cuh", "h", "hh", "hpp", "hxx", "inc", "inl"];
@@ -38,21 +38,21 @@ impl Kernel {
         files: BTreeMap<String, Vec<u8>>,
         source: &str,
         schedule: String,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, KernelRefusal> {
         let mut texts = BTreeMap::new();
         for (name, bytes) in files {
-            let text = String::from_utf8(bytes).map_err(|_| Refused::not_text(&name))?;
+            let text = String::from_utf8(bytes).map_err(|_| KernelRefusal::not_text(&name))?;
             texts.insert(name, text);
         }
-        let Some(text) = texts.get(source) else { return Err(Refused::no_source(source)) };
+        let Some(text) = texts.get(source) else { return Err(KernelRefusal::no_source(source)) };
         if text.trim().is_empty() {
-            return Err(Refused::empty(source));
+            return Err(KernelRefusal::empty(source));
         }
         let used = used(source, &texts);
         texts.retain(|name, _| used.contains(name));
         let bytes = texts.values().map(String::len).sum::<usize>() + schedule.len();
         if texts.len() > MOST_FILES || bytes > MOST_BYTES {
-            return Err(Refused::too_large(texts.len(), bytes));
+            return Err(KernelRefusal::too_large(texts.len(), bytes));
         }
         Ok(Self { files: texts, schedule })
     }
@@ -123,7 +123,7 @@ fn includes_by_macro(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kernel(files: &[(&str, &str)]) -> Result<Kernel, Refused> {
+    fn kernel(files: &[(&str, &str)]) -> Result<Kernel, KernelRefusal> {
         let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
         Kernel::new(files.collect(), "k/k.cu", "[launch]\n".to_owned())
     }

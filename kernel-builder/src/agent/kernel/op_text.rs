@@ -5,7 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use thiserror::Error;
 use toml_edit::{DocumentMut, Item};
+
+use crate::base::causes::TomlError;
 
 /// The sections that belong to a candidate. Names of `[let]` stand for expressions in the other two alone.
 const OWN: [&str; 3] = ["let", "tune", "launch"];
@@ -13,11 +16,22 @@ const OWN: [&str; 3] = ["let", "tune", "launch"];
 const WORKLOAD: &str = "workload";
 const HELD_OUT: &str = "held-out";
 
+/// An op.toml that cannot be read or edited as TOML; one line, without the lines around the place.
+#[derive(Debug, Error)]
+pub(crate) enum OpTextError {
+    /// Read as values.
+    #[error(transparent)]
+    Values(#[from] TomlError),
+    /// Read as a text that is edited.
+    #[error("{}", .0.message())]
+    Document(#[from] toml_edit::TomlError),
+}
+
 /// `[let]`, `[tune]` and `[launch]` of an op.toml, in this order, as they stand there.
 ///
 /// # Errors
 /// It is not TOML.
-pub(crate) fn schedule(op: &str) -> Result<String, String> {
+pub(crate) fn schedule(op: &str) -> Result<String, OpTextError> {
     let all = values(op)?;
     let chunks = chunks(op);
     let found: String = OWN
@@ -26,14 +40,14 @@ pub(crate) fn schedule(op: &str) -> Result<String, String> {
         .map(Chunk::separated)
         .collect();
     let wanted: toml::Table = all.into_iter().filter(|(key, _)| OWN.contains(&key.as_str())).collect();
-    if values(&found).as_ref() == Ok(&wanted) { Ok(found) } else { Ok(wanted.to_string()) }
+    if values(&found).is_ok_and(|found| found == wanted) { Ok(found) } else { Ok(wanted.to_string()) }
 }
 
 /// The project's op.toml with the candidate's schedule in the places of its own.
 ///
 /// # Errors
 /// One of them is not TOML.
-pub(crate) fn merged(op: &str, schedule: &str) -> Result<String, String> {
+pub(crate) fn merged(op: &str, schedule: &str) -> Result<String, OpTextError> {
     let (mut wanted, own) = (values(op)?, values(schedule)?);
     for key in OWN {
         match own.get(key) {
@@ -62,7 +76,7 @@ pub(crate) fn merged(op: &str, schedule: &str) -> Result<String, String> {
         text += "\n";
     }
     text += &last;
-    if values(&text).as_ref() == Ok(&wanted) {
+    if values(&text).is_ok_and(|merged| merged == wanted) {
         return Ok(text);
     }
     // Sections that are written in another way, such as `launch.source = "x"` at the top.
@@ -127,7 +141,7 @@ fn header(line: &str) -> Option<String> {
 ///
 /// # Errors
 /// One of them is not TOML.
-pub(crate) fn with_schedule(op: &str, new: &str) -> Result<String, String> {
+pub(crate) fn with_schedule(op: &str, new: &str) -> Result<String, OpTextError> {
     let same = values(&schedule(op)?)? == values(new)?;
     if same { Ok(op.to_owned()) } else { merged(op, new) }
 }
@@ -136,7 +150,7 @@ pub(crate) fn with_schedule(op: &str, new: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// It is not TOML.
-pub(crate) fn visible(op: &str) -> Result<String, String> {
+pub(crate) fn visible(op: &str) -> Result<String, OpTextError> {
     let mut document = parsed(op)?;
     let hidden = held_out(&values(op)?);
     if let Some(workloads) = document.get_mut(WORKLOAD).and_then(Item::as_table_like_mut) {
@@ -151,7 +165,7 @@ pub(crate) fn visible(op: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// One of them is not TOML.
-pub(crate) fn difference(project: &str, candidate: &str) -> Result<Option<String>, String> {
+pub(crate) fn difference(project: &str, candidate: &str) -> Result<Option<String>, OpTextError> {
     let (mut ours, mut theirs) = (values(project)?, values(candidate)?);
     for table in [&mut ours, &mut theirs] {
         for key in OWN {
@@ -170,12 +184,12 @@ pub(crate) fn difference(project: &str, candidate: &str) -> Result<Option<String
     Ok(differs("", &ours, &theirs))
 }
 
-fn parsed(text: &str) -> Result<DocumentMut, String> {
-    text.parse().map_err(|error: toml_edit::TomlError| error.message().to_owned())
+fn parsed(text: &str) -> Result<DocumentMut, OpTextError> {
+    Ok(text.parse()?)
 }
 
-fn values(text: &str) -> Result<toml::Table, String> {
-    text.parse().map_err(|error: toml::de::Error| error.message().to_owned())
+fn values(text: &str) -> Result<toml::Table, OpTextError> {
+    Ok(text.parse::<toml::Table>().map_err(TomlError::from)?)
 }
 
 fn held_out(op: &toml::Table) -> BTreeSet<String> {
@@ -231,7 +245,7 @@ mod tests {
             ("[launch]\n", "[let]\nlong = \"hidden > 9\"\n\n[launch]\n"),
         ] {
             assert!(OP.contains(from), "{from}");
-            assert_eq!(difference(OP, &OP.replacen(from, to, 1)), Ok(None), "{to}");
+            assert_eq!(difference(OP, &OP.replacen(from, to, 1)).unwrap(), None, "{to}");
         }
         for (from, to, key) in [
             ("roundings = 1", "roundings = 9", "tolerance.roundings"),
@@ -250,7 +264,7 @@ mod tests {
             ("[\"bf16\", \"f16\", \"f32\"]", "[\"bf16\"]", "dtypes.T"),
         ] {
             assert!(OP.contains(from), "{from}");
-            assert_eq!(difference(OP, &OP.replacen(from, to, 1)), Ok(Some(key.to_owned())), "{to}");
+            assert_eq!(difference(OP, &OP.replacen(from, to, 1)).unwrap(), Some(key.to_owned()), "{to}");
         }
         // The order of inputs is the order of arguments.
         let (input, weight) = (
@@ -258,7 +272,7 @@ mod tests {
             "weight = { shape = [\"hidden\"], dtype = \"T\" }\n",
         );
         let other = OP.replace(&format!("{input}{weight}"), &format!("{weight}{input}"));
-        assert_eq!(difference(OP, &other), Ok(Some("inputs.input".to_owned())));
+        assert_eq!(difference(OP, &other).unwrap(), Some("inputs.input".to_owned()));
     }
 
     #[test]
@@ -266,10 +280,10 @@ mod tests {
         let op = with_secret();
         let shown = visible(&op).unwrap();
         assert!(!shown.contains("odd-hidden") && shown.contains("many-short-rows"), "{shown}");
-        assert_eq!(difference(&op, &shown), Ok(None));
-        assert_eq!(difference(&op, &op), Ok(None));
-        let key = Ok(Some("workload.odd-hidden.axes.hidden".to_owned()));
-        assert_eq!(difference(&op, &op.replace("hidden = 4097", "hidden = 4096")), key);
+        assert_eq!(difference(&op, &shown).unwrap(), None);
+        assert_eq!(difference(&op, &op).unwrap(), None);
+        let key = Some("workload.odd-hidden.axes.hidden".to_owned());
+        assert_eq!(difference(&op, &op.replace("hidden = 4097", "hidden = 4096")).unwrap(), key);
         let read = |text: &str| parse_op(SourceFile::new("op.toml", text)).0.unwrap();
         assert_eq!(read(&shown).workloads.len() + 1, read(&op).workloads.len());
         assert_eq!(visible(OP).unwrap(), OP, "without one nothing changes");
@@ -307,11 +321,8 @@ mod tests {
         assert!(order.is_sorted(), "{text}");
         assert_eq!(merged(&text, &found).unwrap(), text);
         assert_eq!(with_schedule(OP, &schedule(OP).unwrap()).unwrap(), OP);
-        assert_eq!(
-            merged(&text, &schedule(OP).unwrap())
-                .and_then(|back| difference(OP, &back.replace("held-out = true\n", ""))),
-            Ok(None)
-        );
+        let back = merged(&text, &schedule(OP).unwrap()).unwrap();
+        assert_eq!(difference(OP, &back.replace("held-out = true\n", "")).unwrap(), None);
     }
 
     #[test]

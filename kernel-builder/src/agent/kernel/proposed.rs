@@ -9,7 +9,7 @@ use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
 use kernel_plan::spec::launch::Launch;
 use kernel_plan::spec::{OpSpec, parse_op};
 
-use super::{Kernel, Refused, difference, folder_of, is_code, merged, schedule};
+use super::{Kernel, KernelRefusal, OpTextError, difference, folder_of, is_code, merged, schedule};
 
 /// The project's side.
 #[derive(Debug, Clone)]
@@ -64,30 +64,30 @@ impl Origin {
     ///
     /// # Errors
     /// It changes what is frozen, or is not a candidate; in one line.
-    pub(crate) fn propose(&self, proposal: Proposal) -> Result<Proposed, Refused> {
+    pub(crate) fn propose(&self, proposal: Proposal) -> Result<Proposed, KernelRefusal> {
         let own = &self.op.file.text;
-        let told = |why: String| Refused::op_toml(&why);
+        let not_toml = |error: OpTextError| KernelRefusal::op_toml(&error.to_string());
         let schedule = match &proposal.op {
             Some(given) => {
-                if let Some(key) = difference(own, given).map_err(told)? {
-                    return Err(Refused::frozen(&key));
+                if let Some(key) = difference(own, given).map_err(not_toml)? {
+                    return Err(KernelRefusal::frozen(&key));
                 }
                 // Read as it is written, for errors with lines of the candidate's own file.
                 self.parsed(given)?;
-                schedule(given).map_err(told)?
+                schedule(given).map_err(not_toml)?
             }
-            None => schedule(own).map_err(told)?,
+            None => schedule(own).map_err(not_toml)?,
         };
         if proposal.reference.is_some_and(|reference| reference != self.reference.1) {
-            return Err(Refused::frozen(&self.reference.0));
+            return Err(KernelRefusal::frozen(&self.reference.0));
         }
-        let op = self.parsed(&merged(own, &schedule).map_err(told)?)?;
+        let op = self.parsed(&merged(own, &schedule).map_err(not_toml)?)?;
         let source = match &op.launch {
             Some(Launch { source, .. }) => source.value.to_string(),
-            None => return Err(Refused::op_toml("it has no [launch]")),
+            None => return Err(KernelRefusal::op_toml("it has no [launch]")),
         };
         if !self.is_code(&source) {
-            return Err(Refused::no_code(&source, &self.folder));
+            return Err(KernelRefusal::no_code(&source, &self.folder));
         }
         let mut files = proposal.files;
         files.retain(|name, _| self.is_code(name));
@@ -95,13 +95,13 @@ impl Origin {
         Ok(Proposed { kernel, op, source })
     }
 
-    fn parsed(&self, text: &str) -> Result<OpSpec, Refused> {
+    fn parsed(&self, text: &str) -> Result<OpSpec, KernelRefusal> {
         let (op, problems) = parse_op(SourceFile::new(self.op_name.as_str(), text));
         let error = problems.iter().find(|problem| problem.severity == Severity::Error);
         match (op, error) {
             (Some(op), None) => Ok(op),
-            (_, Some(problem)) => Err(Refused::op_toml(&line(problem))),
-            (None, None) => Err(Refused::op_toml("it cannot be read")),
+            (_, Some(problem)) => Err(KernelRefusal::op_toml(&line(problem))),
+            (None, None) => Err(KernelRefusal::op_toml("it cannot be read")),
         }
     }
 }

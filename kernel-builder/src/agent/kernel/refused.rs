@@ -11,14 +11,14 @@ pub(crate) const MOST_BYTES: usize = 256 << 10;
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct KernelRefusal {
     /// Its code.
     pub(crate) code: &'static str,
     /// One line: what is wrong, and what to do.
     pub(crate) text: String,
 }
 
-impl Refused {
+impl KernelRefusal {
     fn new(code: &'static str, text: String) -> Self {
         Self { code, text }
     }
@@ -34,8 +34,8 @@ impl Refused {
     }
 
     /// op.toml of the candidate cannot be read.
-    pub(crate) fn op_toml(why: &str) -> Self {
-        let first = why.lines().find(|line| !line.trim().is_empty()).unwrap_or(why);
+    pub(crate) fn op_toml(problem: &str) -> Self {
+        let first = problem.lines().find(|line| !line.trim().is_empty()).unwrap_or(problem);
         Self::new("agent::op_toml", format!("op.toml of the candidate is not valid: {}", first.trim()))
     }
 
@@ -101,7 +101,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for KernelRefusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.code, self.text)
     }

@@ -80,7 +80,7 @@ mod tests {
     use kernel_plan::spec::expr::Value;
     use kernel_plan::spec::tune::Tunable;
 
-    use super::super::prune::{Pruned, Reason};
+    use super::super::prune::{PruneReason, Reason};
     use super::*;
 
     /// The rms-norm template's own task, which has more than 100000 settings.
@@ -135,7 +135,7 @@ mod tests {
         let name = &tunables[0].name.value;
         let admit = |tuning: &Tuning| match tuning[name] {
             Value::Integer(16) => Ok(()),
-            _ => Err(Pruned { reason: Reason::Constraint, text: String::new() }),
+            _ => Err(PruneReason { reason: Reason::Constraint, text: String::new() }),
         };
         let mut space = Space::new(tunables, Box::new(admit));
         assert_eq!(space.count(), None, "not listed");

@@ -63,7 +63,7 @@ impl Reason {
 
 /// Why a setting is left out, with what exactly is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pruned {
+pub(crate) struct PruneReason {
     /// The kind.
     pub reason: Reason,
     /// The numbers.
@@ -71,8 +71,8 @@ pub(crate) struct Pruned {
 }
 
 /// Whether a setting can run a case on a device, as far as that is known without its machine code.
-pub(crate) fn admit(op: &OpSpec, case: &Case, device: &Device, tuning: &Tuning) -> Result<(), Pruned> {
-    let pruned = |reason, text: String| Err(Pruned { reason, text });
+pub(crate) fn admit(op: &OpSpec, case: &Case, device: &Device, tuning: &Tuning) -> Result<(), PruneReason> {
+    let pruned = |reason, text: String| Err(PruneReason { reason, text });
     match op.tune.admits(&Bindings::new(case, tuning)) {
         Ok(true) => {}
         Ok(false) => return pruned(Reason::Constraint, "a constraint does not hold".to_owned()),
@@ -86,8 +86,9 @@ pub(crate) fn admit(op: &OpSpec, case: &Case, device: &Device, tuning: &Tuning) 
 }
 
 /// Whether one kernel can be started on a device.
-fn fits(kernel: &KernelLaunch, device: &Device) -> Result<(), Pruned> {
-    let pruned = |reason, text: String| Err(Pruned { reason, text: format!("`{}`: {text}", kernel.entry) });
+fn fits(kernel: &KernelLaunch, device: &Device) -> Result<(), PruneReason> {
+    let pruned =
+        |reason, text: String| Err(PruneReason { reason, text: format!("`{}`: {text}", kernel.entry) });
     let threads: u32 = kernel.block.iter().product();
     let blocks: u64 = kernel.grid.iter().map(|length| u64::from(*length)).product();
     if threads > device.threads {

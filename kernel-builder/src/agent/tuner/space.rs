@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kernel_plan::spec::expr::Value;
 use kernel_plan::spec::tune::{Tunable, Tuning};
 
-use super::prune::{Pruned, Reason};
+use super::prune::{PruneReason, Reason};
 use crate::base::random::SplitMix;
 
 /// For each tunable the place of its value.
@@ -23,7 +23,7 @@ const ANEW: usize = 3;
 const SAMPLE: usize = 5_000;
 
 /// What can run of a setting.
-pub(crate) type Admit<'a> = Box<dyn Fn(&Tuning) -> Result<(), Pruned> + 'a>;
+pub(crate) type Admit<'a> = Box<dyn Fn(&Tuning) -> Result<(), PruneReason> + 'a>;
 
 /// The settings of one task.
 pub(crate) struct Space<'a> {
@@ -207,7 +207,7 @@ impl<'a> Space<'a> {
     fn look(&mut self, point: &Point) -> bool {
         match (self.admit)(&self.tuning(point)) {
             Ok(()) => true,
-            Err(Pruned { reason, text }) => {
+            Err(PruneReason { reason, text }) => {
                 self.pruned.entry(reason).or_insert((0, text)).0 += 1;
                 false
             }
@@ -256,7 +256,7 @@ pub(super) mod tests {
             if sum % 2 == 0 {
                 return Ok(());
             }
-            Err(Pruned { reason: Reason::Constraint, text: "odd".to_owned() })
+            Err(PruneReason { reason: Reason::Constraint, text: "odd".to_owned() })
         })
     }
 

@@ -117,7 +117,7 @@ fn few<'a>() -> Admit<'a> {
         if places[3..].iter().filter(|place| **place > 0).count() <= 1 {
             return Ok(());
         }
-        Err(prune::Pruned { reason: prune::Reason::Constraint, text: "no difference".to_owned() })
+        Err(prune::PruneReason { reason: prune::Reason::Constraint, text: "no difference".to_owned() })
     })
 }
 
@@ -263,7 +263,7 @@ fn whoever_is_far_behind_need_not_be_known_well_and_whoever_climbs_must_be() {
 fn a_space_where_nothing_can_run_ends_at_once() {
     let tunables = tunables(&[16, 5]);
     let admit: Admit<'_> =
-        Box::new(|_| Err(prune::Pruned { reason: prune::Reason::Shared, text: "too much".to_owned() }));
+        Box::new(|_| Err(prune::PruneReason { reason: prune::Reason::Shared, text: "too much".to_owned() }));
     let mut tuner = tuner(&tunables, admit, 100, 3);
     assert_eq!(tuner.propose(10), []);
     assert_eq!(tuner.space().pruned()[&prune::Reason::Shared].0, 80);
@@ -276,7 +276,7 @@ fn narrow<'a>() -> Admit<'a> {
         let wanted = |axis: usize| (places[0] + places[1]) % (axis as i64 + 2);
         match (2..places.len()).all(|axis| places[axis] == wanted(axis) || places[axis] == 0) {
             true => Ok(()),
-            false => Err(prune::Pruned { reason: prune::Reason::Constraint, text: "no".to_owned() }),
+            false => Err(prune::PruneReason { reason: prune::Reason::Constraint, text: "no".to_owned() }),
         }
     })
 }

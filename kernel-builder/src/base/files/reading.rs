@@ -63,7 +63,7 @@ pub fn read_text_up_to(path: &Path, limit: u64) -> Result<String, NoText> {
 
 /// A file that came out of [`read_alone`], or why it is not read.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Alone {
+pub enum UnfollowedFile {
     /// Its bytes.
     Bytes(Vec<u8>),
     /// A link, or a file with several names: the content may be that of any other file.
@@ -78,30 +78,30 @@ pub enum Alone {
 ///
 /// # Errors
 /// It does not exist, or may not be read.
-pub fn read_alone(path: &Path, limit: u64) -> Result<Alone, FileError> {
+pub fn read_alone(path: &Path, limit: u64) -> Result<UnfollowedFile, FileError> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
     let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);
     let file = match opened {
         Ok(file) => file,
         Err(cause) if cause.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            return Ok(Alone::Link);
+            return Ok(UnfollowedFile::Link);
         }
         // A socket cannot be opened.
         Err(cause) if cause.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
-            return Ok(Alone::Irregular);
+            return Ok(UnfollowedFile::Irregular);
         }
         Err(cause) => return Err(failed("read", path)(cause)),
     };
     let meta = file.metadata().map_err(failed("look at", path))?;
     if !meta.is_file() {
-        return Ok(Alone::Irregular);
+        return Ok(UnfollowedFile::Irregular);
     }
     if meta.nlink() > 1 {
-        return Ok(Alone::Link);
+        return Ok(UnfollowedFile::Link);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len().min(limit)).unwrap_or_default());
     file.take(limit + 1).read_to_end(&mut bytes).map_err(failed("read", path))?;
-    Ok(if bytes.len() as u64 > limit { Alone::TooLong } else { Alone::Bytes(bytes) })
+    Ok(if bytes.len() as u64 > limit { UnfollowedFile::TooLong } else { UnfollowedFile::Bytes(bytes) })
 }
 
 /// A regular file, open for reading.

@@ -122,10 +122,13 @@ fn a_file_that_may_be_another_one_is_not_read_alone() {
     rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
     let alone = |name: &str| read_alone(&at(name), 4).unwrap();
-    assert_eq!(alone("deep/own"), Alone::Bytes(b"text".to_vec()));
-    assert_eq!((alone("link"), alone("name"), alone("folder")), (Alone::Link, Alone::Link, Alone::Link));
-    assert_eq!((alone("pipe"), alone("deep")), (Alone::Irregular, Alone::Irregular));
-    assert_eq!(read_alone(&at("deep/own"), 3).unwrap(), Alone::TooLong);
+    assert_eq!(alone("deep/own"), UnfollowedFile::Bytes(b"text".to_vec()));
+    assert_eq!(
+        (alone("link"), alone("name"), alone("folder")),
+        (UnfollowedFile::Link, UnfollowedFile::Link, UnfollowedFile::Link)
+    );
+    assert_eq!((alone("pipe"), alone("deep")), (UnfollowedFile::Irregular, UnfollowedFile::Irregular));
+    assert_eq!(read_alone(&at("deep/own"), 3).unwrap(), UnfollowedFile::TooLong);
     assert!(read_alone(&at("gone"), 3).is_err());
     // Links are listed and not followed.
     let found = walk_unfollowed(folder.path(), |_| true).unwrap();

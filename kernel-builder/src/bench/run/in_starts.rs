@@ -13,7 +13,7 @@ use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::bench::cupti::Cupti;
 use crate::bench::error::BenchError;
-use crate::bench::options::{Keep, Outcome, starts_on};
+use crate::bench::options::{MeasurementStore, Outcome, starts_on};
 use crate::bench::python::Machine;
 use crate::bench::record::{self, Measurement, PROTOCOL};
 use crate::bench::rounds::{Finding, Stop};
@@ -57,7 +57,7 @@ impl Subject<'_> {
         &self,
         machine: Machine,
         processes: &mut dyn Processes,
-        kept: &mut dyn Keep,
+        kept: &mut dyn MeasurementStore,
         session: &Session,
     ) -> Result<Outcome, BenchError> {
         let starts = self.starts();
@@ -66,7 +66,8 @@ impl Subject<'_> {
         let mut watch = machine::GpuMonitor::start();
         let mut run = Run { subject: self, session, progress, machine, start: (1, starts) };
         let mut random = SplitMix(random::seed() ^ self.options.seed);
-        let mut found: Vec<Parts> = self.cases.iter().map(|case| run.known(case, kept.known())).collect();
+        let mut found: Vec<Parts> =
+            self.cases.iter().map(|case| run.parts_measured(case, kept.earlier_measurements())).collect();
         let mut begun = false;
         for start in 0..starts {
             run.start = (start + 1, starts);
@@ -154,7 +155,7 @@ impl Run<'_> {
     }
 
     /// What is known of a case from a run like this one.
-    fn known(&self, case: &Case, earlier: &[Measurement]) -> Parts {
+    fn parts_measured(&self, case: &Case, earlier: &[Measurement]) -> Parts {
         let Machine { torch, python, .. } = &self.machine;
         let (dtype, device) = (dtype_of(case), self.device());
         let axes = record::axes(self.subject.op, case);

@@ -14,7 +14,7 @@ use crate::base::{env, files, memory};
 use crate::bench::contender::{Fault, Referee, Timer, Traced};
 use crate::bench::cupti::Cupti;
 use crate::bench::error::BenchError;
-use crate::bench::options::{Keep, Outcome};
+use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::python::{self, Machine, Part, PythonTimer};
 use crate::bench::rounds::{self, Finding, Rounds, Stop};
 use crate::bench::stats::SplitMix;
@@ -24,7 +24,7 @@ use crate::toolchain::PythonRuntime;
 pub(in crate::bench) fn run_package(
     subject: &Subject<'_>,
     python: &PythonRuntime,
-    kept: &mut dyn Keep,
+    kept: &mut dyn MeasurementStore,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
     // Where the folder cannot be made, torch falls back to its own.
@@ -58,7 +58,7 @@ impl Subject<'_> {
         baselines: &mut dyn Referee,
         mut tracer: Option<&mut dyn Traced>,
         machine: Machine,
-        kept: &mut dyn Keep,
+        kept: &mut dyn MeasurementStore,
         session: &Session,
     ) -> Result<Outcome, BenchError> {
         let folder = memory::scratch(self.outputs_bytes())?;

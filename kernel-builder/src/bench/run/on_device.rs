@@ -11,7 +11,7 @@ use kernel_plan::spec::op::Case;
 
 use super::in_starts::Processes;
 use super::{CaseEnd, Subject};
-use crate::base::background::{BackgroundTask, Done};
+use crate::base::background::{BackgroundTask, TaskResult};
 use crate::base::process::ProcessError;
 use crate::base::random;
 use crate::base::session::Session;
@@ -21,7 +21,7 @@ use crate::bench::contender::{Fault, Referee, Timer};
 use crate::bench::cupti::Cupti;
 use crate::bench::device::{DeviceRounds, NoFigures};
 use crate::bench::error::BenchError;
-use crate::bench::options::{Keep, Outcome};
+use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::python::{self, Machine, PythonTimer};
 use crate::bench::rounds::{Finding, Stop};
 use crate::bench::samples::MeasuredCase;
@@ -30,7 +30,7 @@ use crate::compile::nvrtc::Compiler;
 use crate::device::gpu::Gpu;
 use crate::toolchain::PythonRuntime;
 use crate::verify::device::{DeviceCandidate, arch_of};
-use crate::verify::lab::{Beside, Groundwork, Lab, NoLab};
+use crate::verify::lab::{Groundwork, Lab, NoLab, ProcessorShare};
 use crate::verify::{self, VerifyError};
 
 /// Bytes of the calls of a device candidate in a graph: as many as the outputs of baselines have (harness/gpu.py).
@@ -51,7 +51,7 @@ struct Tools<'a> {
 }
 
 /// What is begun while the code is judged, before anything is timed. Dropped, all of it is ended.
-pub(crate) struct Begun<'scope> {
+pub(crate) struct MeasurementAhead<'scope> {
     baselines: BackgroundTask<'scope, Start>,
     first: Option<(Case, BackgroundTask<'scope, Result<Groundwork, VerifyError>>)>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Begun<'scope> {
 /// The process of the baselines, and what it said of itself.
 type Start = (PythonTimer, Result<Machine, Fault>);
 
-impl<'scope> Begun<'scope> {
+impl<'scope> MeasurementAhead<'scope> {
     pub(in crate::bench) fn begin<'env>(
         scope: &'scope Scope<'scope, 'env>,
         subject: &Subject<'env>,
@@ -77,7 +77,7 @@ impl<'scope> Begun<'scope> {
         let (op, project) = (subject.op, subject.project);
         let first = subject.cases.first().filter(|_| verify::gpu_present()).map(|case| {
             let own = case.clone();
-            let lay = move || Groundwork::lay(op, project, &own, python, Beside::Others);
+            let lay = move || Groundwork::lay(op, project, &own, python, ProcessorShare::Others);
             (case.clone(), BackgroundTask::begin(scope, lay))
         });
         Ok(Self { baselines, first })
@@ -90,13 +90,13 @@ pub(in crate::bench) fn run_device(
     candidate: &DeviceCandidate<'_>,
     compiler: &Compiler,
     python: &PythonRuntime,
-    begun: Begun<'_>,
-    kept: &mut dyn Keep,
+    begun: MeasurementAhead<'_>,
+    kept: &mut dyn MeasurementStore,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
     let mut tools = Tools { candidate, compiler, checker: None };
-    let Begun { baselines, first } = begun;
-    let Some(Done { result: (baselines, machine), .. }) = baselines.wait() else {
+    let MeasurementAhead { baselines, first } = begun;
+    let Some(TaskResult { result: (baselines, machine), .. }) = baselines.wait() else {
         return Err(ProcessError::Interrupted.into());
     };
     let machine = match machine {
@@ -163,7 +163,7 @@ impl Processes for OnDevice<'_, '_, '_> {
 
 impl Subject<'_> {
     fn groundwork(&self, case: &Case, python: &PythonRuntime) -> Result<Groundwork, VerifyError> {
-        Groundwork::lay(self.op, self.project, case, python, Beside::Nobody)
+        Groundwork::lay(self.op, self.project, case, python, ProcessorShare::Nobody)
     }
 
     fn device_case(
@@ -178,7 +178,7 @@ impl Subject<'_> {
         let checker = tools.checker.take().unwrap_or_else(Gpu::new);
         let mut lab = match Lab::on(groundwork, checker, compiler, patience, ROOM) {
             Ok(lab) => lab,
-            Err(NoLab::Device(reason)) => return Ok(Ok(Err(reason))),
+            Err(NoLab::Device(missing)) => return Ok(Ok(Err(missing.to_string()))),
             Err(NoLab::Failed(error)) => return Err(error.into()),
         };
         let (launch, code) = match candidate.on(case, lab.about(), compiler) {

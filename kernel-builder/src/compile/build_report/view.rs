@@ -363,11 +363,11 @@ fn shared(record: &Record) -> Vec<Shared> {
             UnitOutcome::Failed | UnitOutcome::Skipped => {}
         }
     }
-    let one = |(unit, [compiled, shared, cached]): (&str, [usize; 3])| Shared {
+    let shared_row = |(unit, [compiled, shared, cached]): (&str, [usize; 3])| Shared {
         unit: unit.to_owned(),
         compiled,
         shared,
         cached,
     };
-    units.into_iter().map(one).collect()
+    units.into_iter().map(shared_row).collect()
 }

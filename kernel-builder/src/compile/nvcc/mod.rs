@@ -48,14 +48,14 @@ pub(super) fn compile(
     }
     match by_steps(shop, variant, unit, kit)? {
         Ok(log) => Ok(log),
-        Err(unclear) if lent => Err(CompileError::NotBySteps {
+        Err(cause) if lent => Err(CompileError::NotBySteps {
             unit: unit.name.clone(),
             variant: variant.to_owned(),
-            problem: unclear.to_string(),
+            cause,
             version: kit.cuda.as_ref().map(|cuda| cuda.version.clone()).unwrap_or_default(),
         }),
-        Err(unclear) => {
-            shop.report.note(format!("{}: nvcc runs as a whole, because {unclear}", unit.name));
+        Err(cause) => {
+            shop.report.note(format!("{}: nvcc runs as a whole, because {cause}", unit.name));
             whole(shop, variant, unit)
         }
     }

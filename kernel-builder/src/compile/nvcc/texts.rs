@@ -70,14 +70,14 @@ impl Names {
 
 /// A text as it is compiled, and the files that it was made from.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct PreparedText {
     pub(super) text: Vec<u8>,
     pub(super) files: BTreeSet<String>,
 }
 
 /// Reads the markers of a preprocessed text.
-pub(super) fn read(text: &[u8], names: &Names) -> Read {
-    let mut read = Read { text: Vec::with_capacity(text.len()), files: BTreeSet::new() };
+pub(super) fn read(text: &[u8], names: &Names) -> PreparedText {
+    let mut read = PreparedText { text: Vec::with_capacity(text.len()), files: BTreeSet::new() };
     let mut last = None;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let Some((before, quoted, after)) = marker(line) else {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use kernel_plan::plan::CommandLine;
 
 use super::unit::{PATIENCE, Tool, Unit};
-use super::worker::Done;
+use super::worker::CompileAnswer;
 use super::{NvrtcError, confined};
 use crate::base::files;
 use crate::base::process::{self, Ending, Limits};
@@ -31,7 +31,7 @@ pub(super) fn compile(
     unit: &Unit,
     cubin: &Path,
     readable: Option<Vec<PathBuf>>,
-) -> Result<Done, NvrtcError> {
+) -> Result<CompileAnswer, NvrtcError> {
     let started = Instant::now();
     let folder = files::scratch()?;
     let at = |name: &str| folder.path().join(name);
@@ -69,7 +69,7 @@ pub(super) fn compile(
     let other = names.iter().zip(&unit.expressions).find(|(name, _)| !name.as_ref().is_some_and(is_kernel));
     if let Some((_, expression)) = other {
         let status = format!("`{expression}` is no __global__ function");
-        return Ok(Done { log, failed: Some(status), ..Done::default() });
+        return Ok(CompileAnswer { log, failed: Some(status), ..CompileAnswer::default() });
     }
     files::write(&at("kernels.ptx"), ptx)?;
     let back = options().arg("-cubin").path(&at("kernels.ptx")).arg("-o").path(&at("kernels.cubin"));
@@ -79,7 +79,12 @@ pub(super) fn compile(
     }
     files::write(cubin, files::read(&at("kernels.cubin"))?)?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Done { names: names.into_iter().flatten().collect(), log, seconds, ..Done::default() })
+    Ok(CompileAnswer {
+        names: names.into_iter().flatten().collect(),
+        log,
+        seconds,
+        ..CompileAnswer::default()
+    })
 }
 
 /// The source, and a variable for each kernel.
@@ -113,7 +118,7 @@ fn marked(line: &str) -> Option<(usize, &str)> {
 }
 
 /// What a step printed, or its refusal of the source.
-fn run(line: &CommandLine, nvcc: &Path, unit: &Unit) -> Result<Result<String, Done>, NvrtcError> {
+fn run(line: &CommandLine, nvcc: &Path, unit: &Unit) -> Result<Result<String, CompileAnswer>, NvrtcError> {
     let done = process::run(line, Limits::wall(PATIENCE))?;
     if let Some(problem) = confined::not_started(&done) {
         return Err(NvrtcError::NotStarted { compiler: nvcc.to_owned(), problem });
@@ -123,7 +128,7 @@ fn run(line: &CommandLine, nvcc: &Path, unit: &Unit) -> Result<Result<String, Do
         Ending::Exit(0) => Ok(Ok(said)),
         Ending::Exit(status) => {
             let failed = Some(format!("nvcc returned {status}"));
-            Ok(Err(Done { log: said, failed, ..Done::default() }))
+            Ok(Err(CompileAnswer { log: said, failed, ..CompileAnswer::default() }))
         }
         Ending::Deadline => {
             Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() })

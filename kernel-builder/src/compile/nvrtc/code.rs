@@ -34,7 +34,7 @@ impl Code {
         compiler: &Compiler,
     ) -> Result<Self, NvrtcError> {
         let mut code = Self::default();
-        for (defines, expressions) in wanted(launches) {
+        for (defines, expressions) in kernels_by_defines(launches) {
             let expressions: Vec<String> = expressions.into_iter().collect();
             let unit = Unit {
                 source: source.clone(),
@@ -73,7 +73,9 @@ impl Code {
 }
 
 /// The kernels of some launches by the macros that they are compiled with.
-fn wanted<'a>(launches: impl IntoIterator<Item = &'a ConcreteLaunch>) -> BTreeMap<Defines, BTreeSet<String>> {
+fn kernels_by_defines<'a>(
+    launches: impl IntoIterator<Item = &'a ConcreteLaunch>,
+) -> BTreeMap<Defines, BTreeSet<String>> {
     let mut wanted: BTreeMap<Defines, BTreeSet<String>> = BTreeMap::new();
     for launch in launches {
         let names = launch.kernels.iter().map(KernelLaunch::name_expression);
@@ -123,7 +125,7 @@ mod tests {
     fn a_text_is_compiled_once_for_each_set_of_macros() {
         let launches =
             [launch(4, &["sum", "scale"]), launch(4, &["sum"]), launch(8, &["sum"]), launch(2, &[])];
-        let wanted = wanted(&launches);
+        let wanted = kernels_by_defines(&launches);
         let defines =
             |width: &str| vec![("WIDTH".to_owned(), width.to_owned()), ("FAST".to_owned(), "1".to_owned())];
         assert_eq!(wanted.len(), 2);

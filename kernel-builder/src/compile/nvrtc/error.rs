@@ -36,6 +36,21 @@ pub enum NvrtcError {
         /// How it ended.
         ending: String,
     },
+    /// The compiler's process answers something else than was asked.
+    #[error("the compiler of `{name}` gave an answer that cannot be read")]
+    #[diagnostic(
+        code(compile::device_compiler),
+        help(
+            "the source makes the compiler write into its answers; a smaller one that does is worth a report to NVIDIA"
+        )
+    )]
+    Garbled {
+        /// The source or the library.
+        name: String,
+        /// What is wrong with the answer.
+        #[source]
+        cause: serde_json::Error,
+    },
     /// The compiler does not end.
     #[error("the compiler of `{name}` did not end within {seconds} s")]
     #[diagnostic(

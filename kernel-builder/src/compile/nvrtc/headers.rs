@@ -82,10 +82,10 @@ pub(super) fn paths(source: &Source, which: DependencyScope) -> Result<Vec<(Stri
     let root = source.root.iter().filter(|_| which == DependencyScope::All);
     for folder in source.include.iter().chain(root) {
         let root = disk::real(source.root.as_ref().unwrap_or(folder));
-        let own = |path: &Path| disk::real(&folder.join(path)).starts_with(&root);
+        let is_inside = |path: &Path| disk::real(&folder.join(path)).starts_with(&root);
         let (names, irregular) = files::walk_apart(folder, enter)?;
         let is_file = |path: &PathBuf| which == DependencyScope::Headers || !irregular.contains(path);
-        for path in names.into_iter().filter(|path| counts(path) && is_file(path) && own(path)) {
+        for path in names.into_iter().filter(|path| counts(path) && is_file(path) && is_inside(path)) {
             found.push((path.display().to_string(), folder.join(&path)));
         }
     }

@@ -19,7 +19,7 @@ use crate::base::{disk, files};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FollowedFiles {
     /// The candidate's files that are named, by path below its folder, with their bytes.
-    pub(super) files: BTreeMap<String, Named>,
+    pub(super) files: BTreeMap<String, IncludedFile>,
     /// Errors for names that lead out of the candidate's folder, in a compiler's format.
     pub(super) outside: Vec<String>,
     /// Places where a macro says what is read.
@@ -30,7 +30,7 @@ pub(super) struct FollowedFiles {
 
 /// A file of the candidate that its code names.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct IncludedFile {
     /// Its path, with links resolved.
     pub(super) real: PathBuf,
     /// Its content.
@@ -38,7 +38,7 @@ pub(super) struct Named {
 }
 
 /// A text that is still to be read.
-struct Open {
+struct UnreadText {
     /// Its name in errors.
     name: String,
     text: Vec<u8>,
@@ -62,9 +62,9 @@ pub(super) fn follow(source: &Source, compiler: Folders<'_>) -> FollowedFiles {
     let toolkit: Vec<PathBuf> = compiler.toolkit.iter().map(|folder| disk::real(folder)).collect();
     let mut followed = FollowedFiles::default();
     let mut open =
-        vec![Open { name: source.name.clone(), text: source.text.clone().into_bytes(), folder: None }];
+        vec![UnreadText { name: source.name.clone(), text: source.text.clone().into_bytes(), folder: None }];
     let mut opened = BTreeSet::new();
-    while let Some(Open { name, text, folder }) = open.pop() {
+    while let Some(UnreadText { name, text, folder }) = open.pop() {
         for directive in directives::read(&text) {
             let line = directive.line;
             let word = &directive.word;
@@ -119,8 +119,8 @@ pub(super) fn follow(source: &Source, compiler: Folders<'_>) -> FollowedFiles {
                 let folder = place.parent().map(disk::real);
                 let fresh = opened.insert((folder.clone(), real.clone()));
                 if let Some(bytes) = files::read(&real).ok().filter(|_| fresh) {
-                    open.push(Open { name: shown.clone(), text: bytes.clone(), folder });
-                    followed.files.insert(shown, Named { real, bytes });
+                    open.push(UnreadText { name: shown.clone(), text: bytes.clone(), folder });
+                    followed.files.insert(shown, IncludedFile { real, bytes });
                 }
             }
             // Even if the file does not exist here, `..` could lead up from a folder of the toolkit or the system. With

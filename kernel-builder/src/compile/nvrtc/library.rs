@@ -34,7 +34,7 @@ pub(super) struct Compiled {
 
 /// What the compiler says against a source.
 #[derive(Debug)]
-pub(super) struct Rejected {
+pub(super) struct SourceErrors {
     /// What failed, as NVRTC calls it.
     pub(super) status: String,
     /// Errors and warnings with places.
@@ -51,16 +51,16 @@ impl Nvrtc {
         }
     }
 
-    fn symbol<F>(&self, name: &CStr) -> Result<Symbol<'_, F>, Rejected> {
+    fn symbol<F>(&self, name: &CStr) -> Result<Symbol<'_, F>, SourceErrors> {
         // SAFETY: each caller names a function together with its type in nvrtc.h.
-        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }.map_err(|error| Rejected {
+        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }.map_err(|error| SourceErrors {
             status: "the library lacks a function".to_owned(),
             log: chain(&error),
         })
     }
 
     /// Its version, e.g. 13.0.
-    pub(super) fn version(&self) -> Result<(i32, i32), Rejected> {
+    pub(super) fn version(&self) -> Result<(i32, i32), SourceErrors> {
         let version: Symbol<'_, unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status> =
             self.symbol(c"nvrtcVersion")?;
         let (mut major, mut minor) = (0, 0);
@@ -76,7 +76,7 @@ impl Nvrtc {
         name: &str,
         options: &[String],
         expressions: &[String],
-    ) -> Result<Compiled, Rejected> {
+    ) -> Result<Compiled, SourceErrors> {
         let program = Source::new(self, text, name)?;
         for expression in expressions {
             let expression = c_string(expression)?;
@@ -94,7 +94,7 @@ impl Nvrtc {
         let status = unsafe { compile(program.handle, pointers.len() as c_int, pointers.as_ptr()) };
         let log = program.text(c"nvrtcGetProgramLogSize", c"nvrtcGetProgramLog").unwrap_or_default();
         let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_owned();
-        self.done(status).map_err(|rejected| Rejected { log: log.clone(), ..rejected })?;
+        self.done(status).map_err(|rejected| SourceErrors { log: log.clone(), ..rejected })?;
         let mut names = Vec::new();
         for expression in expressions {
             names.push(program.lowered(expression)?);
@@ -103,7 +103,7 @@ impl Nvrtc {
         Ok(Compiled { cubin, names, log })
     }
 
-    fn done(&self, status: Status) -> Result<(), Rejected> {
+    fn done(&self, status: Status) -> Result<(), SourceErrors> {
         if status == 0 {
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl Nvrtc {
             self.symbol(c"nvrtcGetErrorString")?;
         // SAFETY: it returns a constant string for every number.
         let text = unsafe { CStr::from_ptr(words(status)) };
-        Err(Rejected { status: text.to_string_lossy().into_owned(), log: String::new() })
+        Err(SourceErrors { status: text.to_string_lossy().into_owned(), log: String::new() })
     }
 }
 
@@ -122,7 +122,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn new(nvrtc: &'a Nvrtc, text: &str, name: &str) -> Result<Self, Rejected> {
+    fn new(nvrtc: &'a Nvrtc, text: &str, name: &str) -> Result<Self, SourceErrors> {
         type Create = unsafe extern "C" fn(
             *mut Program,
             *const c_char,
@@ -142,7 +142,7 @@ impl<'a> Source<'a> {
     }
 
     /// What two functions hand out: first the size, then the bytes.
-    fn text(&self, size: &CStr, bytes: &CStr) -> Result<Vec<u8>, Rejected> {
+    fn text(&self, size: &CStr, bytes: &CStr) -> Result<Vec<u8>, SourceErrors> {
         let size: Symbol<'_, unsafe extern "C" fn(Program, *mut usize) -> Status> =
             self.nvrtc.symbol(size)?;
         let take: Symbol<'_, unsafe extern "C" fn(Program, *mut c_char) -> Status> =
@@ -156,7 +156,7 @@ impl<'a> Source<'a> {
         Ok(taken)
     }
 
-    fn lowered(&self, expression: &str) -> Result<String, Rejected> {
+    fn lowered(&self, expression: &str) -> Result<String, SourceErrors> {
         let lowered: Symbol<'_, unsafe extern "C" fn(Program, *const c_char, *mut *const c_char) -> Status> =
             self.nvrtc.symbol(c"nvrtcGetLoweredName")?;
         let text = c_string(expression)?;
@@ -179,7 +179,7 @@ impl Drop for Source<'_> {
     }
 }
 
-fn c_string(text: &str) -> Result<CString, Rejected> {
+fn c_string(text: &str) -> Result<CString, SourceErrors> {
     CString::new(text)
-        .map_err(|_| Rejected { status: "the source holds a zero byte".to_owned(), log: String::new() })
+        .map_err(|_| SourceErrors { status: "the source holds a zero byte".to_owned(), log: String::new() })
 }

@@ -39,7 +39,7 @@ use seen::DependencySnapshot;
 use unit::PATIENCE;
 pub use unit::Tool;
 pub(crate) use unit::{Cubin, Source, Unit};
-use worker::{Done, Job, Opening};
+use worker::{CompileAnswer, Job, Opening};
 pub use worker::{ROLE, serve};
 
 /// A folder of the scratch folder with nothing in it.
@@ -169,7 +169,7 @@ impl Compiler {
     /// # Errors
     /// What the compiler says against the source; that it crashed or did not end; that it cannot be loaded.
     pub(crate) fn compile(&self, unit: &Unit) -> Result<Cubin, NvrtcError> {
-        let seen = self.seen(&unit.source)?;
+        let seen = self.dependencies(&unit.source)?;
         if !seen.refused.is_empty() {
             return Err(NvrtcError::Rejected {
                 name: unit.source.name.clone(),
@@ -180,7 +180,7 @@ impl Compiler {
         let digest = self.key(unit, &seen);
         let path = self.folder.join(format!("{digest}.cubin"));
         let beside = path.with_extension("json");
-        if let Some(CachedNames { names, log }) = kept(&path, &beside) {
+        if let Some(CachedNames { names, log }) = read_names(&path, &beside) {
             files::used(&path);
             return Ok(Cubin { path, digest, names, log, seconds: None });
         }
@@ -196,7 +196,7 @@ impl Compiler {
         Ok(Cubin { path, digest, names: done.names, log: done.log, seconds: Some(done.seconds) })
     }
 
-    fn by_library(&self, kit: &NvrtcKit, unit: &Unit, cubin: &Path) -> Result<Done, NvrtcError> {
+    fn by_library(&self, kit: &NvrtcKit, unit: &Unit, cubin: &Path) -> Result<CompileAnswer, NvrtcError> {
         let mut process = self.take(kit, self.readable(unit))?;
         let job = Job {
             text: unit.source.text.clone(),
@@ -278,12 +278,14 @@ impl Compiler {
         dialogue.say(&serde_json::to_string(&opening).unwrap_or_default());
         let opened = match dialogue.hear(PATIENCE)? {
             DialogueEvent::Line(line) => {
-                serde_json::from_str::<Done>(&line).map_err(|error| error.to_string())
+                let name = kit.library.display().to_string();
+                Ok(serde_json::from_str::<CompileAnswer>(&line)
+                    .map_err(|cause| NvrtcError::Garbled { name, cause })?)
             }
             DialogueEvent::Silence => Err("it does not answer".to_owned()),
             DialogueEvent::Ended(ending) => Err(format!("it {ending} {}", dialogue.stderr_end())),
         };
-        if let Ok(Done { unconfined: Some(reason), .. }) = opened {
+        if let Ok(CompileAnswer { unconfined: Some(reason), .. }) = opened {
             let problem = format!("failed to confine it: {reason}");
             return Err(NvrtcError::NotStarted { compiler: kit.library.clone(), problem });
         }
@@ -327,13 +329,11 @@ impl Process {
         Ok(options)
     }
 
-    fn ask(&mut self, job: &Job, unit: &Unit) -> Result<Done, NvrtcError> {
+    fn ask(&mut self, job: &Job, unit: &Unit) -> Result<CompileAnswer, NvrtcError> {
         self.dialogue.say(&serde_json::to_string(job).unwrap_or_default());
         match self.dialogue.hear(PATIENCE)? {
-            DialogueEvent::Line(line) => serde_json::from_str(&line).map_err(|error| NvrtcError::Crashed {
-                name: unit.source.name.clone(),
-                ending: error.to_string(),
-            }),
+            DialogueEvent::Line(line) => serde_json::from_str(&line)
+                .map_err(|cause| NvrtcError::Garbled { name: unit.source.name.clone(), cause }),
             DialogueEvent::Silence => {
                 Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() })
             }
@@ -344,7 +344,7 @@ impl Process {
     }
 }
 
-fn kept(path: &Path, beside: &Path) -> Option<CachedNames> {
+fn read_names(path: &Path, beside: &Path) -> Option<CachedNames> {
     // The machine code is written first, so where the text is, both are.
     let text = files::read_text(beside).ok().filter(|_| files::exists(path))?;
     serde_json::from_str(&text).ok()
@@ -352,7 +352,7 @@ fn kept(path: &Path, beside: &Path) -> Option<CachedNames> {
 
 impl Compiler {
     /// Looks at the files of a source, or remembers them if they did not change.
-    fn seen(&self, source: &Source) -> Result<Arc<DependencySnapshot>, FileError> {
+    fn dependencies(&self, source: &Source) -> Result<Arc<DependencySnapshot>, FileError> {
         let mut id = DigestBuilder::new("source").field("name", &source.name).field("text", &source.text);
         for folder in source.root.iter().chain(&source.include) {
             id = id.field("folder", folder.as_os_str().as_encoded_bytes());
@@ -436,8 +436,9 @@ mod tests {
         files::write(&headers.join("a.cuh"), "one").unwrap();
         files::write(&headers.join("README.md"), "one").unwrap();
         let unit = Unit { source: source("text", Some(&headers)), ..unit() };
-        let key_of =
-            |compiler: &Compiler, unit: &Unit| compiler.key(unit, &compiler.seen(&unit.source).unwrap());
+        let key_of = |compiler: &Compiler, unit: &Unit| {
+            compiler.key(unit, &compiler.dependencies(&unit.source).unwrap())
+        };
         let key = key_of(&compiler, &unit);
         let others = [
             Unit { source: source("other", Some(&headers)), ..unit.clone() },
@@ -493,7 +494,7 @@ mod tests {
     fn what_the_cache_has_needs_no_compiler() {
         let folder = files::scratch().unwrap();
         let compiler = compiler(folder.path());
-        let key = compiler.key(&unit(), &compiler.seen(&unit().source).unwrap());
+        let key = compiler.key(&unit(), &compiler.dependencies(&unit().source).unwrap());
         let path = compiler.folder.join(format!("{key}.cubin"));
         files::write(&path, "machine code").unwrap();
         files::write(&path.with_extension("json"), r#"{"names":["f"],"log":""}"#).unwrap();

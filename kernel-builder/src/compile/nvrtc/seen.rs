@@ -87,7 +87,7 @@ mod tests {
         let text = "#include \"row.cuh\"\n#include \"later.txt\"\n".to_owned();
         let source =
             Source { text, name: "k.cu".to_owned(), include: vec![root.clone()], root: Some(root.clone()) };
-        let seen = || compiler.seen(&source).unwrap();
+        let seen = || compiler.dependencies(&source).unwrap();
         let first = seen();
         assert!(Arc::ptr_eq(&first, &seen()), "nothing changed, so nothing is read again");
         let mut digests = vec![first.digest];

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::library::{Nvrtc, Rejected};
+use super::library::{Nvrtc, SourceErrors};
 use super::unit::MEMORY;
 use crate::base::causes::chain;
 use crate::base::channel::Answers;
@@ -44,7 +44,7 @@ pub(super) struct Job {
 
 /// The answer to each line.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(super) struct CompileAnswer {
     /// The mangled names, in the order of the expressions.
     pub(super) names: Vec<String>,
     /// Warnings, or errors.
@@ -59,8 +59,8 @@ pub(super) struct Done {
     pub(super) version: Option<(i32, i32)>,
 }
 
-impl From<Rejected> for Done {
-    fn from(rejected: Rejected) -> Self {
+impl From<SourceErrors> for CompileAnswer {
+    fn from(rejected: SourceErrors) -> Self {
         Self { log: rejected.log, failed: Some(rejected.status), ..Self::default() }
     }
 }
@@ -76,19 +76,19 @@ pub fn serve() -> u8 {
             None => match open(&line) {
                 Ok((library, version)) => {
                     nvrtc = Some(library);
-                    Done { version: Some(version), ..Done::default() }
+                    CompileAnswer { version: Some(version), ..CompileAnswer::default() }
                 }
                 Err(done) => done,
             },
             Some(nvrtc) => compile(nvrtc, &line),
         };
-        answers.say(&Done { seconds: started.elapsed().as_secs_f64(), ..done });
+        answers.say(&CompileAnswer { seconds: started.elapsed().as_secs_f64(), ..done });
     }
     0
 }
 
-fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), Done> {
-    let failed = |reason: String| Done { failed: Some(reason), ..Done::default() };
+fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), CompileAnswer> {
+    let failed = |reason: String| CompileAnswer { failed: Some(reason), ..CompileAnswer::default() };
     let opening: Opening = serde_json::from_str(line).map_err(|error| failed(chain(&error)))?;
     let nvrtc =
         Nvrtc::load(&opening.library, opening.builtins.as_deref()).map_err(|error| failed(chain(&error)))?;
@@ -96,19 +96,20 @@ fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), Done> {
     // After loading: from here on no candidate's text makes it read anything else, or have more memory.
     let confined = opening.readable.map_or(Ok(()), |readable| confine::reading(&readable));
     let confined = confined.and_then(|()| confine::memory(MEMORY));
-    confined.map_err(|error| Done { unconfined: Some(chain(&error)), ..Done::default() })?;
+    confined
+        .map_err(|error| CompileAnswer { unconfined: Some(chain(&error)), ..CompileAnswer::default() })?;
     Ok((nvrtc, version))
 }
 
-fn compile(nvrtc: &Nvrtc, line: &str) -> Done {
+fn compile(nvrtc: &Nvrtc, line: &str) -> CompileAnswer {
     let job: Job = match serde_json::from_str(line) {
         Ok(job) => job,
-        Err(error) => return Done { failed: Some(chain(&error)), ..Done::default() },
+        Err(error) => return CompileAnswer { failed: Some(chain(&error)), ..CompileAnswer::default() },
     };
     match nvrtc.compile(&job.text, &job.name, &job.options, &job.expressions) {
         Ok(compiled) => match files::write(&job.cubin, compiled.cubin) {
-            Ok(()) => Done { names: compiled.names, log: compiled.log, ..Done::default() },
-            Err(error) => Done { failed: Some(chain(&error)), ..Done::default() },
+            Ok(()) => CompileAnswer { names: compiled.names, log: compiled.log, ..CompileAnswer::default() },
+            Err(error) => CompileAnswer { failed: Some(chain(&error)), ..CompileAnswer::default() },
         },
         Err(rejected) => rejected.into(),
     }

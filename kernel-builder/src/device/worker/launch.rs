@@ -124,18 +124,18 @@ impl Modules {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        let told = |trouble: OperationError| OperationError {
+        let of_launch = |trouble: OperationError| OperationError {
             text: format!("{}: {}", trouble.text, words(name, kernel)),
             ..trouble
         };
-        allow(*function, kernel).map_err(told)?;
+        allow(*function, kernel).map_err(of_launch)?;
         // SAFETY: arguments and attributes outlive the call, which copies them. That there are as many as the function
         // takes, and of its types, is what op.toml says; the driver copies as many bytes as the function declares, none
         // of which lies outside of `Bytes` unless a parameter is longer than 128 bytes.
         done(unsafe {
             sys::cuLaunchKernelEx(&raw const config, *function, pointers.as_mut_ptr(), ptr::null_mut())
         })
-        .map_err(told)
+        .map_err(of_launch)
     }
 }
 

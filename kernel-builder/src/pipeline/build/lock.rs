@@ -165,8 +165,8 @@ pub(crate) fn check(
     };
     let right: BTreeSet<String> =
         variants.iter().filter(|variant| !device(variant)).map(|variant| variant.id().to_string()).collect();
-    let own = |row: &&LockedVariant| !row.is_foreign();
-    let there: BTreeSet<String> = before.rows.iter().filter(own).map(|row| row.id.clone()).collect();
+    let is_own = |row: &&LockedVariant| !row.is_foreign();
+    let there: BTreeSet<String> = before.rows.iter().filter(is_own).map(|row| row.id.clone()).collect();
     let lacks = right.difference(&there).filter(|_| !fewer || there.is_empty());
     let missing: Vec<String> = lacks.cloned().collect();
     let left: Vec<String> = there.difference(&right).cloned().collect();

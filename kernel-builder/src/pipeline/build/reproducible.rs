@@ -92,7 +92,7 @@ pub(crate) fn check(
         made.push(trial.build(project, selection, session)?);
     }
     let [second, first] = [made.pop().unwrap_or_default(), made.pop().unwrap_or_default()];
-    let mut compared = Compared::default();
+    let mut compared = ComparedBuilds::default();
     let mut failure = Failure::already_reported(exit::SUCCESS);
     for (one, other) in first.iter().zip(&second) {
         let folders = [&trials[0], &trials[1]].map(|trial| trial.folder.display().to_string());
@@ -148,12 +148,12 @@ impl Trial {
 
 /// What was compared so far.
 #[derive(Debug, Default)]
-struct Compared {
+struct ComparedBuilds {
     files: usize,
     bytes: usize,
 }
 
-impl Compared {
+impl ComparedBuilds {
     /// Compares the packages of one variant, file by file.
     fn variant(
         &mut self,
@@ -217,7 +217,7 @@ mod tests {
         let (plain, more) = (artifact("plain", &[]), artifact("more", &["more.py"]));
         let told = |one: &Artifact, other: &Artifact| {
             let folders = [String::new(), String::new()];
-            Compared::default().variant(one, other, folders, root.path()).unwrap().len()
+            ComparedBuilds::default().variant(one, other, folders, root.path()).unwrap().len()
         };
         assert_eq!([told(&plain, &plain), told(&plain, &more), told(&more, &plain)], [0, 1, 1]);
     }

@@ -24,7 +24,7 @@ impl Desk<'_> {
         let op = &self.project.op;
         let shown = match visible(&op.file.text) {
             Ok(shown) => shown,
-            Err(why) => return Ok(Outcome::failed("agent::op_toml", &why)),
+            Err(error) => return Ok(Outcome::failed("agent::op_toml", &error.to_string())),
         };
         let device = self.judge.device()?;
         let mut workloads = Vec::new();
@@ -58,9 +58,12 @@ impl Desk<'_> {
                     known.ceilings.iter().map(|one| json!({ "of": one.of, "rate": one.rate, "unit": one.unit })).collect::<Vec<_>>()
                 }),
             }),
-            Err(why) => json!({
+            Err(missing) => json!({
                 "code": "bench::no_gpu",
-                "text": format!("{}: `try` compiles and judges nothing; `submit` needs a GPU", reply::short(&why)),
+                "text": format!(
+                    "{}: `try` compiles and judges nothing; `submit` needs a GPU",
+                    reply::short(&missing.to_string())
+                ),
             }),
         };
         Ok(Outcome::done(json!({

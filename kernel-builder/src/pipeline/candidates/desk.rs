@@ -11,7 +11,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
-use crate::agent::kernel::{Origin, Proposed, Refused};
+use crate::agent::kernel::{KernelRefusal, OpTextError, Origin, Proposed, visible};
 use crate::agent::lineage::{Entry, Maker};
 use crate::agent::reply;
 use crate::agent::{Candidate, Feedback};
@@ -72,7 +72,7 @@ pub(super) enum Absent {
     /// The caller named nothing that is known.
     Unknown(Outcome),
     /// What was handed in is no candidate.
-    Refused(Refused),
+    Refused(KernelRefusal),
 }
 
 impl<'a> Desk<'a> {
@@ -85,7 +85,7 @@ impl<'a> Desk<'a> {
         origin: Origin,
         judge: Box<dyn Judge + Send + 'a>,
         session: &'a Session,
-    ) -> Result<Result<Self, Refused>, Failure> {
+    ) -> Result<Result<Self, KernelRefusal>, Failure> {
         let mut store = Store::open(project)?;
         let seed = match kernel::read(&project.dir, &origin)? {
             Ok(seed) => seed,
@@ -172,7 +172,7 @@ impl<'a> Desk<'a> {
     }
 
     /// The candidate of a name.
-    pub(super) fn kept(&self, name: &str) -> Result<Result<(Entry, Proposed), Absent>, Failure> {
+    pub(super) fn find_candidate(&self, name: &str) -> Result<Result<(Entry, Proposed), Absent>, Failure> {
         let Some(entry) = self.store.lineage().find(name) else {
             let text = format!("there is no candidate `{name}`, or several whose ids begin with it");
             return Ok(Err(Absent::Unknown(Outcome::failed("agent::unknown_candidate", &text))));
@@ -204,7 +204,7 @@ impl<'a> Desk<'a> {
     }
 
     /// The answer to what is no candidate.
-    pub(super) fn refused(&mut self, refused: &Refused) -> Outcome {
+    pub(super) fn refused(&mut self, refused: &KernelRefusal) -> Outcome {
         *self.turned_away.entry(refused.code).or_insert(0) += 1;
         Outcome::done(json!({
             "verdict": "refused", "judged": false, "code": refused.code, "text": reply::short(&refused.text),
@@ -231,8 +231,8 @@ pub(super) fn files_of(
     proposed: &Proposed,
     op_name: &str,
     op: &OpSpec,
-) -> Result<BTreeMap<String, String>, String> {
+) -> Result<BTreeMap<String, String>, OpTextError> {
     let mut files = proposed.kernel.files().clone();
-    files.insert(op_name.to_owned(), crate::agent::kernel::visible(&op.file.text)?);
+    files.insert(op_name.to_owned(), visible(&op.file.text)?);
     Ok(files)
 }

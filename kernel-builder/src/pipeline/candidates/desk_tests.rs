@@ -23,6 +23,7 @@ use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
 use crate::bench::ncu::Counters;
 use crate::bench::screen::Screened;
+use crate::device::gpu::NoDevice;
 use crate::device::wire::{About, Function};
 use crate::exit::Failure;
 use crate::mcp::Tool;
@@ -32,7 +33,7 @@ use crate::verify::lab::{Attempt, CandidateRefusal};
 
 /// What the scripted judge saw.
 #[derive(Default)]
-struct Seen {
+struct JudgeCalls {
     attempts: usize,
     rests: usize,
     verified: usize,
@@ -40,7 +41,7 @@ struct Seen {
 
 /// A judge that reads in the code what becomes of it: `WRONG`, `HELD_OUT_WRONG`, `SPEED 1.25`.
 struct Scripted {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<JudgeCalls>>,
     noise: f64,
     random: SplitMix,
     has_gpu: bool,
@@ -60,7 +61,7 @@ impl Scripted {
 }
 
 impl Judge for Scripted {
-    fn device(&mut self) -> Result<Result<About, String>, Failure> {
+    fn device(&mut self) -> Result<Result<About, NoDevice>, Failure> {
         let about = About {
             name: "NVIDIA H200".to_owned(),
             capability: (9, 0),
@@ -76,7 +77,7 @@ impl Judge for Scripted {
             uuid: "GPU-none".to_owned(),
             visible: vec![],
         };
-        Ok(if self.has_gpu { Ok(about) } else { Err("no NVIDIA GPU here".to_owned()) })
+        Ok(if self.has_gpu { Ok(about) } else { Err(NoDevice::Absent) })
     }
 
     fn attempt(&mut self, proposed: &Proposed, tuning: &Tuning, _: &Case) -> Result<Verdict, Failure> {
@@ -86,7 +87,7 @@ impl Judge for Scripted {
             return Ok(Verdict::Refused(CandidateRefusal { code: "verify::numerics", text }));
         }
         if !self.has_gpu {
-            return Ok(Verdict::Compiled { used: vec![], why: "no NVIDIA GPU here".to_owned() });
+            return Ok(Verdict::Compiled { used: vec![], missing: NoDevice::Absent });
         }
         let block = tuning.iter().find(|(name, _)| name.as_str() == "block").map(|(_, value)| value);
         let factor = match block {
@@ -184,9 +185,9 @@ impl Place {
         &self,
         has_gpu: bool,
         noise: f64,
-        work: impl FnOnce(&mut Desk<'_>, &Mutex<Seen>) -> T,
+        work: impl FnOnce(&mut Desk<'_>, &Mutex<JudgeCalls>) -> T,
     ) -> T {
-        let (project, seen) = (self.project(), Arc::new(Mutex::new(Seen::default())));
+        let (project, seen) = (self.project(), Arc::new(Mutex::new(JudgeCalls::default())));
         let origin = kernel::origin(&project).unwrap().unwrap();
         let judge = Scripted { seen: seen.clone(), noise, random: SplitMix(1), has_gpu };
         let mut desk = Desk::open(&project, origin, Box::new(judge), &self.session).unwrap().unwrap();

@@ -16,7 +16,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::mcp::{Outcome, Submit, Try};
 use crate::pipeline::measure::screening::ScreeningError;
 
-use super::task_text::Way;
+use super::task_text::HandInMethod;
 use super::{Desk, at_desk};
 
 /// What is wrong with what came back.
@@ -58,7 +58,7 @@ pub(crate) fn hand_out(dir: &Path, tool: Tool, session: &Session) -> Result<Work
             return Ok(Workspace { folder, was_there: true });
         }
         let mut put = |name: &str, text: &str| Ok(files::write(&folder.join(name), text)?);
-        desk.fill_workspace(&mut put, 0, Way::Files)?;
+        desk.fill_workspace(&mut put, 0, HandInMethod::Files)?;
         Ok(Workspace { folder, was_there: false })
     })
 }
@@ -80,8 +80,8 @@ pub(crate) fn take_in(
         if !files::is_dir(&folder) {
             return Err(HandoffError::NoWorkspace { folder }.into());
         }
-        if let Err(reason) = desk.judge.device()? {
-            return Err(ScreeningError::no_gpu(reason));
+        if let Err(missing) = desk.judge.device()? {
+            return Err(ScreeningError::no_gpu(missing));
         }
         let tried = fine(desk.attempt(Try { dir: Some(folder), note: note.clone(), ..Try::default() })?)?;
         let id = tried["id"].as_str().unwrap_or_default().to_owned();

@@ -11,6 +11,7 @@ use crate::agent::kernel::Proposed;
 use crate::agent::tuned::Settings;
 use crate::bench::ncu::Counters;
 use crate::bench::screen::Screened;
+use crate::device::gpu::NoDevice;
 use crate::device::wire::About;
 use crate::exit::Failure;
 use crate::verify::checks::resources::Usage;
@@ -33,7 +34,7 @@ pub(crate) enum Verdict {
         /// What its kernels use, by architecture.
         used: Vec<(String, Usage)>,
         /// Why it was not judged.
-        why: String,
+        missing: NoDevice,
     },
     /// Right, with its time.
     Right(Screened),
@@ -56,7 +57,7 @@ pub(crate) trait Judge {
     ///
     /// # Errors
     /// ctrl-C.
-    fn device(&mut self) -> Result<Result<About, String>, Failure>;
+    fn device(&mut self) -> Result<Result<About, NoDevice>, Failure>;
 
     /// Compiles a candidate, compares and times it on one case.
     ///

@@ -27,7 +27,7 @@ use std::time::Duration;
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::agent::kernel::Refused;
+use crate::agent::kernel::KernelRefusal;
 use crate::base::secrets;
 use crate::base::session::Session;
 use crate::compile::nvrtc::Tool;
@@ -36,7 +36,7 @@ use crate::pipeline::project::device::{self, DeviceProject};
 use crate::pipeline::project::kernel;
 
 pub(crate) use desk::Desk;
-use on_machine::OnMachine;
+use on_machine::MachineJudge;
 
 /// The project's own kernel is no candidate, so nothing can be made of it.
 #[derive(Debug, Error, Diagnostic)]
@@ -50,7 +50,7 @@ use on_machine::OnMachine;
 )]
 struct NoSeed {
     dir: String,
-    refused: Refused,
+    refused: KernelRefusal,
 }
 
 impl StageError for NoSeed {
@@ -84,8 +84,8 @@ fn open<'a>(
 ) -> Result<Desk<'a>, Failure> {
     let no_seed = |refused| NoSeed { dir: project.dir.display().to_string(), refused };
     let Some(origin) = kernel::origin(project)? else {
-        return Err(no_seed(Refused::op_toml("it has no [launch]")).into());
+        return Err(no_seed(KernelRefusal::op_toml("it has no [launch]")).into());
     };
-    let judge = Box::new(OnMachine::new(project, tool, patience, session)?);
+    let judge = Box::new(MachineJudge::new(project, tool, patience, session)?);
     Ok(Desk::open(project, origin, judge, session)?.map_err(no_seed)?)
 }

@@ -22,7 +22,7 @@ use crate::bench::ncu::{self, Counters};
 use crate::bench::paired;
 use crate::bench::screen::Screen;
 use crate::compile::nvrtc::{Code, Compiler, Tool};
-use crate::device::gpu::Gpu;
+use crate::device::gpu::{Gpu, NoDevice};
 use crate::device::wire::About;
 use crate::exit::Failure;
 use crate::pipeline::judge::device;
@@ -37,7 +37,7 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::checks::resources::{self, Usage};
 use crate::verify::device::{self as judge, DeviceCandidate};
-use crate::verify::lab::{Attempt, Beside, CandidateRefusal};
+use crate::verify::lab::{Attempt, CandidateRefusal, ProcessorShare};
 use crate::verify::machine_code;
 use crate::verify::{Options, gpu_present};
 
@@ -52,14 +52,14 @@ const PROFILE: Duration = Duration::from_secs(60);
 const TUNING: f64 = 5.0;
 
 /// See the head of this file.
-pub(crate) struct OnMachine<'a> {
+pub(crate) struct MachineJudge<'a> {
     project: &'a DeviceProject,
     session: &'a Session,
     tool: Tool,
     patience: Duration,
     compiler: Option<Compiler>,
     python: Option<PythonRuntime>,
-    about: Option<Result<About, String>>,
+    about: Option<Result<About, NoDevice>>,
     /// A worker of the GPU without a lab.
     checker: Option<Gpu>,
     /// The lab of a case, by its id.
@@ -69,7 +69,7 @@ pub(crate) struct OnMachine<'a> {
     folder: TempDir,
 }
 
-impl<'a> OnMachine<'a> {
+impl<'a> MachineJudge<'a> {
     /// A judge that has done nothing yet.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl<'a> OnMachine<'a> {
         proposed: &Proposed,
         tuning: &Tuning,
         case: &Case,
-        why: String,
+        missing: NoDevice,
     ) -> Result<Verdict, Failure> {
         self.ready_compiler()?;
         let source = kernel::lay_out(proposed, self.folder.path())?;
@@ -143,7 +143,7 @@ impl<'a> OnMachine<'a> {
                 Err(complaint) => return Ok(Verdict::Refused(complaint)),
             }
         }
-        Ok(Verdict::Compiled { used, why })
+        Ok(Verdict::Compiled { used, missing })
     }
 
     /// The lab of a case.
@@ -180,13 +180,13 @@ impl<'a> OnMachine<'a> {
             patience: self.patience,
             jobs: 1,
         };
-        let lab = task.lab(task.groundwork(Beside::Nobody)?, checker)?;
+        let lab = task.lab(task.groundwork(ProcessorShare::Nobody)?, checker)?;
         Ok(Screen::new(lab, task.bounds.clone()))
     }
 }
 
 fn not_ready() -> Failure {
-    screening::ScreeningError::no_gpu("the judge is not ready".to_owned())
+    screening::ScreeningError::NotReady.into()
 }
 
 /// Does something for each architecture at the same time.
@@ -199,8 +199,8 @@ fn on_each<T: Send>(archs: &[String], work: impl Fn(&str) -> T + Sync) -> Vec<T>
     })
 }
 
-impl Judge for OnMachine<'_> {
-    fn device(&mut self) -> Result<Result<About, String>, Failure> {
+impl Judge for MachineJudge<'_> {
+    fn device(&mut self) -> Result<Result<About, NoDevice>, Failure> {
         if let Some(known) = &self.about {
             return Ok(known.clone());
         }
@@ -210,7 +210,7 @@ impl Judge for OnMachine<'_> {
             self.checker = found.is_ok().then_some(gpu);
             found
         } else {
-            Err("no NVIDIA GPU here".to_owned())
+            Err(NoDevice::Absent)
         };
         self.about = Some(found.clone());
         Ok(found)
@@ -219,7 +219,7 @@ impl Judge for OnMachine<'_> {
     fn attempt(&mut self, proposed: &Proposed, tuning: &Tuning, case: &Case) -> Result<Verdict, Failure> {
         let about = match self.device()? {
             Ok(about) => about,
-            Err(why) => return self.everywhere(proposed, tuning, case, why),
+            Err(missing) => return self.everywhere(proposed, tuning, case, missing),
         };
         let (launch, code) = match self.compile(proposed, tuning, case, &about)? {
             Ok(made) => made,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::agent::kernel::Proposed;
-use crate::agent::lineage::{Entry, Standing};
+use crate::agent::lineage::{CandidateStatus, Entry};
 use crate::agent::reply;
 use crate::bench::render;
 use crate::exit::Failure;
@@ -27,7 +27,7 @@ impl Desk<'_> {
         if let Some([from, to]) = &arguments.diff {
             let mut sides = Vec::new();
             for name in [from, to] {
-                match self.kept(name)? {
+                match self.find_candidate(name)? {
                     Ok((_, proposed)) => sides.push(proposed),
                     Err(absent) => return Ok(self.absent(absent)),
                 }
@@ -59,12 +59,12 @@ pub(crate) fn row(entry: &Entry) -> Value {
 /// A candidate in a line: its standing, its times, or why it is refused.
 pub(crate) fn words(entry: &Entry) -> String {
     let mut words = match entry.standing {
-        Standing::Seed => "seed".to_owned(),
-        Standing::Compiled => "compiled, not judged".to_owned(),
-        Standing::Right => "passed".to_owned(),
-        Standing::Refused => "refused".to_owned(),
-        Standing::NotFaster => "not faster".to_owned(),
-        Standing::Kept => "kept".to_owned(),
+        CandidateStatus::Seed => "seed".to_owned(),
+        CandidateStatus::Compiled => "compiled, not judged".to_owned(),
+        CandidateStatus::Right => "passed".to_owned(),
+        CandidateStatus::Refused => "refused".to_owned(),
+        CandidateStatus::NotFaster => "not faster".to_owned(),
+        CandidateStatus::Kept => "kept".to_owned(),
     };
     if let Some(code) = &entry.code {
         words += &format!("  {code}");

@@ -13,18 +13,19 @@ use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::agent::lineage::{Entry, is_over};
-use crate::agent::program::{self, Program};
-use crate::base::api::{Api, Credential, Request as Asked};
-use crate::base::http::Patience;
+use crate::agent::program::{self, DescriptionError, Program};
+use crate::base::api::{self, Api, Credential};
+use crate::base::http::{HttpError, Patience};
 use crate::base::process::{self, Limits};
 use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
 use crate::base::{confine, env, files, secrets};
 use crate::compile::nvrtc::Tool;
+use crate::device::gpu::NoDevice;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::measure::screening::ScreeningError;
 
-use super::session::{self, Allowance, Ended, Judging, Plan, Shared};
+use super::session::{self, Allowance, Judging, Plan, SessionResult, Shared};
 use super::{Desk, at_desk};
 
 /// How long a server may take to say anything.
@@ -62,8 +63,8 @@ pub(crate) struct Request {
 }
 
 /// What came of a search.
-pub(crate) struct Searched {
-    pub(crate) sessions: Vec<Ended>,
+pub(crate) struct SearchResult {
+    pub(crate) sessions: Vec<SessionResult>,
     pub(crate) best: Option<Entry>,
 }
 
@@ -76,12 +77,16 @@ enum AgentError {
     #[error("cannot find `{program}`")]
     #[diagnostic(code(agent::not_found), help("{install}"))]
     NotFound { program: String, install: String },
-    #[error("the model of {name} does not answer: {problem}")]
+    #[error("the model of {name} does not answer")]
     #[diagnostic(
         code(agent::unreachable),
         help("pass its key, and its address if it is not the usual one, by `--agent-env NAME`")
     )]
-    Unreachable { name: String, problem: String },
+    Unreachable {
+        name: String,
+        #[source]
+        cause: ModelFailure,
+    },
     #[error("`{name}` needs a model")]
     #[diagnostic(code(agent::no_model), help("name one: --model MODEL"))]
     NoModel { name: String },
@@ -91,12 +96,34 @@ enum AgentError {
         help("wait for it, or end it; `kernelwright candidates` shows how far it is")
     )]
     Busy,
-    #[error("the description of `{name}` is not valid: {problem}")]
+    #[error("the description of `{name}` is not valid")]
     #[diagnostic(
         code(agent::description),
         help("resources/agents/ has examples; docs/reference/candidates.md has the keys")
     )]
-    Description { name: String, problem: String },
+    Description {
+        name: String,
+        #[source]
+        cause: DescriptionError,
+    },
+}
+
+/// Why a model does not answer.
+#[derive(Debug, Error)]
+enum ModelFailure {
+    #[error("no key was passed on; set one of {} and name it by --agent-env", keys.join(", "))]
+    NoKey { keys: Vec<String> },
+    #[error("{address} refuses the key (HTTP {status})")]
+    RefusedKey { address: String, status: u16 },
+    #[error("{address} is overloaded (HTTP {status})")]
+    Overloaded { address: String, status: u16 },
+    #[error("{address} did not answer within {} s", within.as_secs())]
+    Timeout { address: String, within: Duration },
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// In the words of the agent.
+    #[error("{0}")]
+    Agent(String),
 }
 
 impl StageError for AgentError {
@@ -110,7 +137,7 @@ impl StageError for AgentError {
 ///
 /// # Errors
 /// There is no GPU to judge them, no agent, no model behind it, or another search; or the judge itself fails.
-pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Failure> {
+pub(crate) fn search(args: &Request, session: &Session) -> Result<SearchResult, Failure> {
     let began = Instant::now();
     at_desk(&args.dir, args.compiler, args.patience, session, |desk| {
         let plan = plan(args)?;
@@ -126,7 +153,7 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Fail
             );
         }
         desk.limit(args.tries);
-        let mut sessions: Vec<Ended> = Vec::new();
+        let mut sessions: Vec<SessionResult> = Vec::new();
         let desk = Mutex::new(desk);
         loop {
             let left = args.budget - began.elapsed().as_secs_f64();
@@ -148,7 +175,7 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Fail
                 usd: args.most_usd.map(|most| (most - usd) / share as f64),
                 tokens: args.most_tokens.map(|most| most.saturating_sub(tokens).div_ceil(share)),
             };
-            let done: Vec<Result<Ended, Failure>> = std::thread::scope(|scope| {
+            let done: Vec<Result<SessionResult, Failure>> = std::thread::scope(|scope| {
                 let begin = |number: usize| {
                     let (plan, desk, allowance) = (&plan, &desk, &allowance);
                     scope.spawn(move || session::run(&Shared(desk), plan, number, allowance, args.judging))
@@ -160,18 +187,19 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Fail
             for ended in done {
                 let ended = ended?;
                 tell(&ended, &plan, session);
-                if let Some(problem) = ended.told.unreachable.clone().filter(|_| ended.candidates == 0) {
-                    return Err(AgentError::Unreachable { name: plan.name, problem }.into());
+                if let Some(words) = ended.told.unreachable.clone().filter(|_| ended.candidates == 0) {
+                    let cause = ModelFailure::Agent(words);
+                    return Err(AgentError::Unreachable { name: plan.name, cause }.into());
                 }
                 sessions.push(ended);
             }
         }
         let best = desk.into_inner().unwrap_or_else(PoisonError::into_inner).best_entry();
-        Ok(Searched { sessions, best })
+        Ok(SearchResult { sessions, best })
     })
 }
 
-fn tell(ended: &Ended, plan: &Plan, session: &Session) {
+fn tell(ended: &SessionResult, plan: &Plan, session: &Session) {
     let tokens = ended.told.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
     let usd = ended.told.usd.map_or_else(String::new, |usd| format!(", {usd:.2} USD"));
     let gained = if ended.gained { ", a new best" } else { "" };
@@ -201,14 +229,15 @@ fn plan(args: &Request) -> Result<Plan, Failure> {
     let (name, agent) = match &args.who {
         AgentChoice::Named(name) => match program::named(name) {
             Some(Ok(agent)) => (name.clone(), agent),
-            Some(Err(problem)) => return Err(AgentError::Description { name: name.clone(), problem }.into()),
+            Some(Err(cause)) => return Err(AgentError::Description { name: name.clone(), cause }.into()),
             None => return Err(AgentError::Unknown { name: name.clone(), known: program::names() }.into()),
         },
         AgentChoice::Command(command) => {
             let words = shlex::split(command).unwrap_or_default();
-            let problem = || "it has no program, or a quote that is not closed".to_owned();
-            let agent = Program::of_command(&words)
-                .ok_or_else(|| AgentError::Description { name: command.clone(), problem: problem() })?;
+            let agent = Program::of_command(&words).ok_or_else(|| AgentError::Description {
+                name: command.clone(),
+                cause: DescriptionError::Command,
+            })?;
             (agent.program.clone(), agent)
         }
     };
@@ -228,9 +257,8 @@ fn plan(args: &Request) -> Result<Plan, Failure> {
     }
     let key = agent.keys.iter().find(|key| passed.contains_key(*key)).cloned();
     if key.is_none() && !agent.keys.is_empty() {
-        let problem =
-            format!("no key was passed on; set one of {} and name it by --agent-env", agent.keys.join(", "));
-        return Err(AgentError::Unreachable { name, problem }.into());
+        let cause = ModelFailure::NoKey { keys: agent.keys };
+        return Err(AgentError::Unreachable { name, cause }.into());
     }
     let address = agent
         .address
@@ -261,33 +289,30 @@ fn version(program: &std::path::Path) -> Option<String> {
 /// minutes.
 fn reaches(plan: &Plan) -> Result<(), AgentError> {
     let Some(probe) = plan.agent.probe(&plan.address) else { return Ok(()) };
-    let unreachable = |problem: String| AgentError::Unreachable { name: plan.name.clone(), problem };
+    let unreachable = |cause| AgentError::Unreachable { name: plan.name.clone(), cause };
+    let address = plan.address.clone();
     let key = plan.passed.get(&plan.key).cloned().unwrap_or_default();
     let (send, answered) = sync_channel(1);
     std::thread::spawn(move || {
         let patience = Patience { attempts: 1, ..Patience::default() };
         let request = match &probe.header {
-            Some(header) => Asked::get(&probe.url).header(header, &key),
-            None => Asked::get(&probe.url).with(Credential::new(&key, &probe.url).as_ref()),
+            Some(header) => api::Request::get(&probe.url).header(header, &key),
+            None => api::Request::get(&probe.url).with(Credential::new(&key, &probe.url).as_ref()),
         };
         let answer = Api::new(patience).ask(&request.once(), &Progress::hidden());
-        let _nobody_waits = send.send(answer.map(|answer| answer.status).map_err(|error| error.to_string()));
+        let _nobody_waits = send.send(answer.map(|answer| answer.status));
     });
     match answered.recv_timeout(ANSWER) {
-        Ok(Ok(status @ (401 | 403))) => {
-            Err(unreachable(format!("{} refuses the key (HTTP {status})", plan.address)))
-        }
-        Ok(Ok(status @ (429 | 500..))) => {
-            Err(unreachable(format!("{} is overloaded (HTTP {status})", plan.address)))
-        }
+        Ok(Ok(status @ (401 | 403))) => Err(unreachable(ModelFailure::RefusedKey { address, status })),
+        Ok(Ok(status @ (429 | 500..))) => Err(unreachable(ModelFailure::Overloaded { address, status })),
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(unreachable(error)),
-        Err(_) => Err(unreachable(format!("{} did not answer within {} s", plan.address, ANSWER.as_secs()))),
+        Ok(Err(error)) => Err(unreachable(error.into())),
+        Err(_) => Err(unreachable(ModelFailure::Timeout { address, within: ANSWER })),
     }
 }
 
 impl Desk<'_> {
-    fn gpu(&mut self) -> Result<Result<(), String>, Failure> {
+    fn gpu(&mut self) -> Result<Result<(), NoDevice>, Failure> {
         Ok(self.judge.device()?.map(drop))
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::agent::lineage::{Maker, Standing};
+use crate::agent::lineage::{CandidateStatus, Maker};
 use crate::agent::program::{AgentReport, Program, Words};
 use crate::base::process::{self, Ending, Limits};
 use crate::base::socket::Listener;
@@ -21,7 +21,7 @@ use crate::pipeline::project::kernel;
 use super::cell::Cell;
 use super::desk::Desk;
 use super::serve::{Host, serve};
-use super::task_text::{self, PROMPT, Way};
+use super::task_text::{self, HandInMethod, PROMPT};
 
 /// Bytes that an agent may print.
 const OUTPUT: usize = 64 << 20;
@@ -77,7 +77,7 @@ pub(crate) enum Judging {
 
 /// What came of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ended {
+pub(crate) struct SessionResult {
     /// Its name.
     pub(crate) session: String,
     /// The candidate that it started from.
@@ -116,7 +116,7 @@ pub(crate) fn run(
     number: usize,
     allowance: &Allowance,
     judging: Judging,
-) -> Result<Ended, Failure> {
+) -> Result<SessionResult, Failure> {
     let wall = allowance.wall;
     let cell = Cell::new()?;
     let session = format!("{}-{}", files::now(), number);
@@ -127,7 +127,8 @@ pub(crate) fn run(
         session: Some(session.clone()),
         ..Maker::default()
     };
-    let parent = shared.desk().fill_workspace(&mut |name, text| cell.put(name, text), number, Way::Tools)?;
+    let parent =
+        shared.desk().fill_workspace(&mut |name, text| cell.put(name, text), number, HandInMethod::Tools)?;
     let before = shared.desk().best_id();
     let listener = Listener::at(&cell.socket())
         .map_err(|cause| files::FileError::new("listen at", &cell.socket(), cause))?;
@@ -180,7 +181,7 @@ pub(crate) fn run(
     let mut desk = shared.desk();
     desk.made_by(maker, &cell.work());
     let (candidates, refused) = desk.take_back(&cell.work(), &parent, &session, judging)?;
-    Ok(Ended {
+    Ok(SessionResult {
         session,
         parent,
         ending: match done.ending {
@@ -277,7 +278,7 @@ impl Desk<'_> {
         &mut self,
         put: &mut dyn FnMut(&str, &str) -> Result<(), Failure>,
         number: usize,
-        way: Way,
+        way: HandInMethod,
     ) -> Result<String, Failure> {
         self.store.refresh()?;
         let parent = self.store.lineage().parent(number).map(|entry| entry.id.clone()).unwrap_or_default();
@@ -315,7 +316,7 @@ impl Desk<'_> {
                     Some(format!("{}: {}", said("code"), said("text").lines().next().unwrap_or_default()));
             }
         }
-        let of_session = |standing: Option<Standing>, desk: &Self| {
+        let of_session = |standing: Option<CandidateStatus>, desk: &Self| {
             let entries = desk.store.lineage().entries().iter();
             let own = entries.filter(|entry| entry.maker.session.as_deref() == Some(session));
             own.filter(|entry| standing.as_ref().is_none_or(|standing| entry.standing == *standing))
@@ -325,7 +326,7 @@ impl Desk<'_> {
         if judging == Judging::Judged
             && let Some(case) = self.cases()?.first()
         {
-            let mut right = of_session(Some(Standing::Right), self);
+            let mut right = of_session(Some(CandidateStatus::Right), self);
             let seconds = |entry: &crate::agent::lineage::Entry| {
                 entry.figures.get(&case.id).map_or(f64::INFINITY, |figure| figure.seconds)
             };

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::agent::kernel::{Origin, Proposed, Refused, with_schedule};
-use crate::agent::lineage::{Entry, Lineage, Standing};
+use crate::agent::kernel::{KernelRefusal, OpTextError, Origin, Proposed, with_schedule};
+use crate::agent::lineage::{CandidateStatus, Entry, Lineage};
 use crate::agent::tuned as table;
 use crate::base::files;
 use crate::base::session::Session;
@@ -29,12 +29,20 @@ enum ShelfError {
         help("`kernelwright candidates DIR` lists them; `best` and `seed` are names, too")
     )]
     Unknown { name: String },
+    #[error("candidate {id} cannot be written into {}", path.display())]
+    #[diagnostic(code(agent::op_toml), help("mend the file: it must be TOML"))]
+    NotToml {
+        id: String,
+        path: PathBuf,
+        #[source]
+        cause: Box<OpTextError>,
+    },
     #[error("candidate {id} does not fit the project any more: {refused}")]
     #[diagnostic(
         code(agent::stale_candidate),
         help("op.toml or the reference changed after it was made; its files are in {}", folder.display())
     )]
-    Stale { id: String, refused: Refused, folder: PathBuf },
+    Stale { id: String, refused: KernelRefusal, folder: PathBuf },
     #[error("candidate {id} was refused: {code}")]
     #[diagnostic(
         code(agent::not_right),
@@ -57,7 +65,7 @@ pub(crate) struct Shelf {
 }
 
 /// Everything about one candidate.
-pub(crate) struct Shown {
+pub(crate) struct CandidateDetails {
     /// What is kept of it.
     pub(crate) entry: Entry,
     /// Its files.
@@ -91,7 +99,7 @@ impl Shelf {
     fn load(&self, id: &str) -> Result<Proposed, Failure> {
         let stale = |refused| ShelfError::Stale { id: id.to_owned(), refused, folder: self.store.place(id) };
         let Some(origin) = &self.origin else {
-            return Err(stale(Refused::op_toml("it has no [launch]")).into());
+            return Err(stale(KernelRefusal::op_toml("it has no [launch]")).into());
         };
         Ok(self.store.load(id, origin)?.map_err(stale)?)
     }
@@ -100,7 +108,7 @@ impl Shelf {
     ///
     /// # Errors
     /// There is no such candidate.
-    pub(crate) fn show(&self, name: &str, from: Option<&str>) -> Result<Shown, Failure> {
+    pub(crate) fn show(&self, name: &str, from: Option<&str>) -> Result<CandidateDetails, Failure> {
         let entry = self.find(name)?;
         let from = match from {
             Some(name) => Some(self.find(name)?.id),
@@ -112,7 +120,7 @@ impl Shelf {
             }
             _ => String::new(),
         };
-        Ok(Shown { folder: self.store.place(&entry.id), entry, from, diff })
+        Ok(CandidateDetails { folder: self.store.place(&entry.id), entry, from, diff })
     }
 
     /// Writes a candidate's files, its `[let]`, `[tune]` and `[launch]`, and the settings that were found for it, into the project.
@@ -122,10 +130,10 @@ impl Shelf {
     /// There is no such candidate, it was refused, or a file cannot be written.
     pub(crate) fn apply(&mut self, name: &str, session: &Session) -> Result<(Entry, Vec<String>), Failure> {
         let entry = self.find(name)?;
-        if let Some(code) = entry.code.clone().filter(|_| entry.standing == Standing::Refused) {
+        if let Some(code) = entry.code.clone().filter(|_| entry.standing == CandidateStatus::Refused) {
             return Err(ShelfError::NotRight { id: entry.id, code }.into());
         }
-        if matches!(entry.standing, Standing::Compiled | Standing::Right) {
+        if matches!(entry.standing, CandidateStatus::Compiled | CandidateStatus::Right) {
             session
                 .report
                 .warn(format!("{} was never held against the best; verify it before you use it", entry.id));
@@ -138,14 +146,11 @@ impl Shelf {
                 written.push(name.clone());
             }
         }
-        let stale = |why: String| ShelfError::Stale {
-            id: entry.id.clone(),
-            refused: Refused::op_toml(&why),
-            folder: self.store.place(&entry.id),
-        };
         let path = self.project.dir.join(&self.project.op_name);
         let before = files::read_text(&path)?;
-        let after = with_schedule(&before, proposed.kernel.schedule()).map_err(stale)?;
+        let after = with_schedule(&before, proposed.kernel.schedule()).map_err(|cause| {
+            ShelfError::NotToml { id: entry.id.clone(), path: path.clone(), cause: Box::new(cause) }
+        })?;
         if after != before {
             files::rewrite(&path, &after)?;
             written.push(self.project.op_name.clone());

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::agent::kernel::{Origin, Proposal, Proposed, Refused, merged, schedule};
+use crate::agent::kernel::{KernelRefusal, Origin, Proposal, Proposed, merged, schedule};
 use crate::agent::lineage::{Entry, Lineage};
 use crate::base::files::{self, FileError};
 use crate::base::secrets;
@@ -115,7 +115,7 @@ impl Store {
     ///
     /// # Errors
     /// Its files are gone. If the project's op.toml changed in what is frozen, it may be no candidate of it any more.
-    pub(crate) fn load(&self, id: &str, origin: &Origin) -> Result<Result<Proposed, Refused>, Failure> {
+    pub(crate) fn load(&self, id: &str, origin: &Origin) -> Result<Result<Proposed, KernelRefusal>, Failure> {
         let place = self.place(id);
         let op = files::read_text(&place.join(&origin.op_name))?;
         let schedule = schedule(&op);
@@ -123,7 +123,7 @@ impl Store {
         let with = schedule.and_then(|schedule| merged(&origin.op.file.text, &schedule));
         Ok(match with {
             Ok(op) => origin.propose(Proposal { op: Some(op), ..proposal }),
-            Err(why) => Err(Refused::op_toml(&why)),
+            Err(error) => Err(KernelRefusal::op_toml(&error.to_string())),
         })
     }
 }

@@ -6,7 +6,7 @@ use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
 use crate::agent::kernel::Proposed;
-use crate::agent::lineage::{Entry, Standing, replaces};
+use crate::agent::lineage::{CandidateStatus, Entry, replaces};
 use crate::agent::reply;
 use crate::agent::tuned::Gain;
 use crate::base::files;
@@ -24,7 +24,7 @@ const STARTS: usize = 3;
 const ROUNDS: usize = 2 * paired::FEWEST;
 
 /// What came of holding a candidate against the best.
-enum Compared {
+enum ComparisonResult {
     /// How many times faster it is.
     Gain(Gain),
     /// The times varied too much.
@@ -37,20 +37,21 @@ impl Desk<'_> {
     /// `submit`.
     pub(super) fn submit(&mut self, arguments: &Submit) -> Result<Outcome, Failure> {
         self.store.refresh()?;
-        let (mut entry, proposed) = match self.kept(&arguments.id)? {
+        let (mut entry, proposed) = match self.find_candidate(&arguments.id)? {
             Ok(found) => found,
             Err(absent) => return Ok(self.absent(absent)),
         };
-        if let Err(why) = self.judge.device()? {
-            let text = format!("there is no GPU, so nothing can be compared: {}", reply::short(&why));
+        if let Err(missing) = self.judge.device()? {
+            let missing = reply::short(&missing.to_string());
+            let text = format!("there is no GPU, so nothing can be compared: {missing}");
             return Ok(Outcome::failed("bench::no_gpu", &text));
         }
         let refused = match entry.standing {
-            Standing::Right => None,
-            Standing::Compiled => Some(("agent::not_tried", "it was not judged yet; `try` it first")),
-            Standing::Refused => Some(("agent::not_right", "it was refused")),
-            Standing::NotFaster => Some(("agent::seen", "it was submitted before, and is not faster")),
-            Standing::Kept | Standing::Seed => Some(("agent::seen", "it is or was the best")),
+            CandidateStatus::Right => None,
+            CandidateStatus::Compiled => Some(("agent::not_tried", "it was not judged yet; `try` it first")),
+            CandidateStatus::Refused => Some(("agent::not_right", "it was refused")),
+            CandidateStatus::NotFaster => Some(("agent::seen", "it was submitted before, and is not faster")),
+            CandidateStatus::Kept | CandidateStatus::Seed => Some(("agent::seen", "it is or was the best")),
         };
         if let Some((code, text)) = refused {
             return Ok(Outcome::done(
@@ -61,7 +62,7 @@ impl Desk<'_> {
             entry.note.clone_from(&arguments.note);
         }
         if let Some(best) = self.copied(&proposed, &entry)? {
-            entry.standing = Standing::NotFaster;
+            entry.standing = CandidateStatus::NotFaster;
             let answer = json!({
                 "id": entry.id, "verdict": "not faster", "code": "agent::same_code", "best_before": best,
                 "text": "it compiles to the machine code of the best",
@@ -72,7 +73,7 @@ impl Desk<'_> {
         let settings = self.judge.tune(&proposed, &self.store.place(&entry.id))?;
         let contender = Contender { proposed, settings };
         if let Err(code) = self.judge.verify(&contender)? {
-            (entry.standing, entry.code) = (Standing::Refused, Some(code.clone()));
+            (entry.standing, entry.code) = (CandidateStatus::Refused, Some(code.clone()));
             entry.text = Some("refused by full verification".to_owned());
             let id = entry.id.clone();
             self.store.note(entry)?;
@@ -82,12 +83,12 @@ impl Desk<'_> {
         let best = self.best()?;
         let compared = match &best {
             Some((id, best)) => self.against((id.as_str(), best), &contender)?,
-            None => Ok(Compared::Alone),
+            None => Ok(ComparisonResult::Alone),
         };
         let gain = match compared {
-            Ok(Compared::Gain(gain)) => Some(gain),
-            Ok(Compared::Alone) => None,
-            Ok(Compared::Unknown) => {
+            Ok(ComparisonResult::Gain(gain)) => Some(gain),
+            Ok(ComparisonResult::Alone) => None,
+            Ok(ComparisonResult::Unknown) => {
                 let text = "the times varied too much to tell; submit it again while the GPU is idle";
                 let answer = json!({ "id": entry.id, "verdict": "not measured", "text": text });
                 return Ok(Outcome::done(answer));
@@ -95,7 +96,7 @@ impl Desk<'_> {
             Err(outcome) => return Ok(outcome),
         };
         let wins = gain.as_ref().is_none_or(|gain| gain.low > 1.0);
-        entry.standing = if wins { Standing::Kept } else { Standing::NotFaster };
+        entry.standing = if wins { CandidateStatus::Kept } else { CandidateStatus::NotFaster };
         entry.gain = gain;
         if wins {
             // The order of those that were kept is that of their times.
@@ -148,7 +149,7 @@ impl Desk<'_> {
         &mut self,
         (id, best): (&str, &Contender),
         candidate: &Contender,
-    ) -> Result<Result<Compared, Outcome>, Failure> {
+    ) -> Result<Result<ComparisonResult, Outcome>, Failure> {
         let mut starts: Vec<Vec<Paired>> = vec![vec![]; STARTS];
         let mut cases = self.cases()?;
         // An order that nobody knows: a kernel cannot tell which of its calls decide.
@@ -161,7 +162,7 @@ impl Desk<'_> {
                         start.push(Paired { weight: case.weight, default: best, chosen: candidate });
                     }
                 }
-                Err(_) if self.is_wrong_seed(id, best, &case)? => return Ok(Ok(Compared::Alone)),
+                Err(_) if self.is_wrong_seed(id, best, &case)? => return Ok(Ok(ComparisonResult::Alone)),
                 Err(complaint) => {
                     return Ok(Err(Outcome::done(json!({
                         "verdict": "refused", "code": complaint.code, "text": reply::short(&complaint.text),
@@ -172,7 +173,7 @@ impl Desk<'_> {
         }
         let gains: Option<Vec<Gain>> = starts.iter().map(|start| paired::geometric(start)).collect();
         let gain = gains.and_then(|gains| replaces(&gains)).filter(|gain| paired::unknown(gain).is_none());
-        Ok(Ok(gain.map_or(Compared::Unknown, Compared::Gain)))
+        Ok(Ok(gain.map_or(ComparisonResult::Unknown, ComparisonResult::Gain)))
     }
 }
 

@@ -15,7 +15,7 @@ const TOLD: usize = 20;
 
 /// How the candidate is handed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum HandInMethod {
     /// By tools.
     Tools,
     /// By the files alone.
@@ -28,7 +28,13 @@ pub(super) const PROMPT: &str = "Read TASK.md in this folder and do what it says
     folder as well.";
 
 /// The text.
-pub(super) fn text(origin: &Origin, cases: &[Case], lineage: &Lineage, parent: &str, way: Way) -> String {
+pub(super) fn text(
+    origin: &Origin,
+    cases: &[Case],
+    lineage: &Lineage,
+    parent: &str,
+    way: HandInMethod,
+) -> String {
     let op = &origin.op;
     let mut text = format!("# Make `{}` faster\n\n", op.name.value);
     if let Some(description) = &op.description {
@@ -61,11 +67,11 @@ pub(super) fn text(origin: &Origin, cases: &[Case], lineage: &Lineage, parent: &
         text += &format!("- {}: {}{time}\n", case.id, lengths.join(", "));
     }
     text += match way {
-        Way::Tools => {
+        HandInMethod::Tools => {
             "\n## Tools\n\nThe MCP server `kernelwright` has `task`, `try`, `profile`, `history` and `submit`. A time counts only \
              with the verdict `passed`. `submit` decides; do not stop at a `try` that looks faster.\n"
         }
-        Way::Files => {
+        HandInMethod::Files => {
             "\n## Hand in\n\nChange the files of this folder. `kernelwright submit DIR` takes them, where DIR is the project.\n"
         }
     };

@@ -10,8 +10,8 @@ use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 use serde_json::{Value, json};
 
-use crate::agent::kernel::{Proposal, Proposed, Refused, merged};
-use crate::agent::lineage::{BEST, Entry, Figure, Standing};
+use crate::agent::kernel::{KernelRefusal, Proposal, Proposed, merged};
+use crate::agent::lineage::{BEST, CandidateStatus, Entry, Figure};
 use crate::agent::occupancy;
 use crate::agent::reply;
 use crate::agent::tuned::Settings;
@@ -45,7 +45,7 @@ impl Desk<'_> {
         };
         // What is kept is shown to others.
         if let Some(name) = self.with_secret(&proposed) {
-            return Ok(self.refused(&Refused::secret(&name)));
+            return Ok(self.refused(&KernelRefusal::secret(&name)));
         }
         let tune = &proposed.op.tune;
         let tuning = match listed::with(tune, &tune.default_tuning(), &arguments.settings, &case) {
@@ -79,13 +79,13 @@ impl Desk<'_> {
             let read = kernel::read(&dir, &self.origin)?;
             return Ok(match read {
                 Ok(same) if parent.as_ref() == Some(&same.kernel.id()) => {
-                    Err(Absent::Refused(Refused::unchanged(&same.kernel.id())))
+                    Err(Absent::Refused(KernelRefusal::unchanged(&same.kernel.id())))
                 }
                 Ok(proposed) => Ok((proposed, parent)),
                 Err(refused) => Err(Absent::Refused(refused)),
             });
         }
-        let (entry, from) = match self.kept(arguments.from.as_deref().unwrap_or(BEST))? {
+        let (entry, from) = match self.find_candidate(arguments.from.as_deref().unwrap_or(BEST))? {
             Ok(found) => found,
             Err(absent) => return Ok(Err(absent)),
         };
@@ -102,7 +102,7 @@ impl Desk<'_> {
             } else if self.origin.is_code(name) {
                 proposal.files.insert(name.clone(), text.clone().into_bytes());
             } else {
-                return Ok(Err(Absent::Refused(Refused::no_code(name, &self.origin.folder))));
+                return Ok(Err(Absent::Refused(KernelRefusal::no_code(name, &self.origin.folder))));
             }
         }
         // The schedule of `from`, unless it is changed.
@@ -110,7 +110,9 @@ impl Desk<'_> {
             proposal.op = merged(&self.origin.op.file.text, from.kernel.schedule()).ok();
         }
         Ok(match self.origin.propose(proposal) {
-            Ok(same) if same.kernel == from.kernel => Err(Absent::Refused(Refused::unchanged(&entry.id))),
+            Ok(same) if same.kernel == from.kernel => {
+                Err(Absent::Refused(KernelRefusal::unchanged(&entry.id)))
+            }
             Ok(proposed) => Ok((proposed, Some(entry.id))),
             Err(refused) => Err(Absent::Refused(refused)),
         })
@@ -147,19 +149,20 @@ impl Desk<'_> {
         let verdict = self.judge.attempt(proposed, tuning, case)?;
         let known = self.store.lineage().entries().iter().find(|entry| entry.id == id).cloned();
         let parent = parent.filter(|parent| *parent != id);
-        let new = || Entry::new(id.clone(), parent, self.maker.clone(), Standing::Compiled, files::now());
+        let new =
+            || Entry::new(id.clone(), parent, self.maker.clone(), CandidateStatus::Compiled, files::now());
         let mut entry = known.unwrap_or_else(new);
         entry.note = entry.note.or(note);
         let mut answer = json!({
             "id": id, "parent": entry.parent, "workload": case.id, "settings": settings,
         });
         match verdict {
-            Verdict::Compiled { used, why } => {
+            Verdict::Compiled { used, missing } => {
                 answer["verdict"] = json!("compiled");
                 answer["judged"] = json!(false);
                 answer["code"] = json!(NO_GPU);
                 answer["text"] = json!(format!(
-                    "it compiles, but nothing was run, so nothing says that its results are right or how fast it is: {why}"
+                    "it compiles, but nothing was run, so nothing says that its results are right or how fast it is: {missing}"
                 ));
                 answer["kernels"] = used
                     .iter()
@@ -180,15 +183,16 @@ impl Desk<'_> {
                 answer["text"] = json!(text);
                 // A setting that does not run says nothing of the others.
                 let is_default = *tuning == proposed.op.tune.default_tuning();
-                if is_default && matches!(entry.standing, Standing::Compiled | Standing::Right) {
-                    entry.standing = Standing::Refused;
+                if is_default && matches!(entry.standing, CandidateStatus::Compiled | CandidateStatus::Right)
+                {
+                    entry.standing = CandidateStatus::Refused;
                     entry.code = Some(complaint.code.to_owned());
                     entry.text = text.lines().next().map(str::to_owned);
                 }
             }
             Verdict::Right(screened) => {
-                if entry.standing == Standing::Compiled {
-                    entry.standing = Standing::Right;
+                if entry.standing == CandidateStatus::Compiled {
+                    entry.standing = CandidateStatus::Right;
                 }
                 let figure = figure(&screened, settings);
                 put(&mut answer, &screened, figure.as_ref().err());
@@ -248,7 +252,7 @@ impl Desk<'_> {
             Ok(case) => case,
             Err(outcome) => return Ok(outcome),
         };
-        let (entry, proposed) = match self.kept(&arguments.id)? {
+        let (entry, proposed) = match self.find_candidate(&arguments.id)? {
             Ok(found) => found,
             Err(absent) => return Ok(self.absent(absent)),
         };
@@ -268,13 +272,13 @@ impl Desk<'_> {
             Verdict::Refused(complaint) => json!({
                 "id": entry.id, "verdict": "refused", "code": complaint.code, "text": reply::log(&complaint.text, ""),
             }),
-            Verdict::Compiled { used, why } => {
+            Verdict::Compiled { used, missing } => {
                 let kernels = used.iter().flat_map(|(arch, usage)| {
                     let of = (usage.kernel.as_str(), usage.registers, usage.shared as u32, usage.stack);
                     rows(&launch, of, capability(arch), None, arch)
                 });
                 json!({
-                    "id": entry.id, "verdict": "compiled", "judged": false, "code": NO_GPU, "text": why,
+                    "id": entry.id, "verdict": "compiled", "judged": false, "code": NO_GPU, "text": missing.to_string(),
                     "workload": case.id, "kernels": kernels.collect::<Vec<_>>(),
                 })
             }

@@ -14,7 +14,7 @@ use crate::scaffold::host::Identity;
 use crate::scaffold::{Answers, Ci, FileSet, Template, adopt, template};
 
 use super::generate;
-use super::tracing::Matched;
+use super::tracing::TemplateMatch;
 
 /// All files of a project of a template, which may have been found for a person's function.
 ///
@@ -22,12 +22,12 @@ use super::tracing::Matched;
 /// An answer does not fit the template.
 pub(crate) fn render(
     template: &Template,
-    matched: Option<&Matched>,
+    matched: Option<&TemplateMatch>,
     answers: &Answers,
     ci: Option<Ci>,
 ) -> Result<FileSet, Failure> {
     let mut set = template::render(template, answers)?;
-    if let Some(Matched { template, fit, function, text }) = matched {
+    if let Some(TemplateMatch { template, fit, function, text }) = matched {
         adopt::adopt(template, fit, function, text, &mut set)?;
     }
     let mut set = generate::complete(set, template, &identity(template, answers))?;

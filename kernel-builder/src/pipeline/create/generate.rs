@@ -83,7 +83,7 @@ impl StageError for GenerateError {
 
 /// What changed in a project.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
+pub(crate) struct GeneratedFiles {
     /// Files with a new text.
     pub(crate) written: Vec<String>,
     /// Files that nothing asks for any more.
@@ -108,7 +108,7 @@ fn binding(folder: &Path, framework: Framework) -> Binding {
 }
 
 /// Writes the host side of a project anew, or with `check` only looks whether it would change.
-pub(crate) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Done, Failure> {
+pub(crate) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<GeneratedFiles, Failure> {
     let folder = env::absolute(project::folder(dir));
     let Reading { project, problems, missing } = project::read(&folder)?;
     // What a list of sources lacks is what this command may be about to write; a build.toml that cannot be read is not.
@@ -162,7 +162,7 @@ pub(crate) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Done
         settings: [&settings[0], &settings[1]],
     };
     let host = host::render(&sources, &identity, &FileSet::default())?;
-    let mut done = Done::default();
+    let mut done = GeneratedFiles::default();
     for (path, bytes) in host.generated.iter() {
         let target = folder.join(path);
         if files::exists(&target) && files::read(&target)? == bytes {
@@ -309,7 +309,7 @@ fn list_sources(
     identity: &Identity,
     host: &Host,
     check: bool,
-    done: &mut Done,
+    done: &mut GeneratedFiles,
 ) -> Result<(), Failure> {
     let path = folder.join("build.toml");
     let before = files::read_text(&path)?;

@@ -44,12 +44,12 @@ const WALL: Duration = Duration::from_secs(900);
 
 /// A reference as it was given: `FILE.py`, or `FILE.py:NAME`.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
+pub(crate) struct ReferencePath {
     pub(crate) file: PathBuf,
     pub(crate) name: Option<String>,
 }
 
-impl Given {
+impl ReferencePath {
     /// Reads the words of `--from`.
     pub(crate) fn parse(words: &str) -> Self {
         match words.rsplit_once(':') {
@@ -63,7 +63,7 @@ impl Given {
 
 /// A reference that a template serves.
 #[derive(Debug)]
-pub(crate) struct Matched {
+pub(crate) struct TemplateMatch {
     /// The template.
     pub(crate) template: Template,
     /// How it serves it.
@@ -76,16 +76,16 @@ pub(crate) struct Matched {
 
 /// What a reference becomes.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ReferenceProject {
     /// A project of a template.
-    Matched(Box<Matched>),
+    Matched(Box<TemplateMatch>),
     /// A project of its own: its translation, with why no template serves.
     Translated(Box<Translated>, Unfit),
 }
 
 /// Where a kernel for a reference is looked for.
 #[derive(Debug)]
-pub(crate) enum Among {
+pub(crate) enum TemplateChoice {
     /// In all templates, and then it is translated.
     All(Vec<Template>),
     /// In this template alone.
@@ -93,10 +93,14 @@ pub(crate) enum Among {
 }
 
 /// Finds the template that serves a reference, or translates it.
-pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Found, Failure> {
+pub(crate) fn find(
+    given: &ReferencePath,
+    among: TemplateChoice,
+    session: &Session,
+) -> Result<ReferenceProject, Failure> {
     let (templates, translates) = match among {
-        Among::All(templates) => (templates, true),
-        Among::One(template) => (vec![*template], false),
+        TemplateChoice::All(templates) => (templates, true),
+        TemplateChoice::One(template) => (vec![*template], false),
     };
     let path = env::absolute(&given.file);
     let text = files::read_text(&path)?;
@@ -119,7 +123,12 @@ pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Fou
                 let name = fit.template.clone();
                 ScaffoldError::UnknownTemplate { name, hint: "it was not asked for".to_owned() }
             })?;
-            Ok(Found::Matched(Box::new(Matched { template, fit, function: report.name, text })))
+            Ok(ReferenceProject::Matched(Box::new(TemplateMatch {
+                template,
+                fit,
+                function: report.name,
+                text,
+            })))
         }
         Err(unfit) if translates => {
             // Of a function that a template nearly serves, only the calls were looked at.
@@ -128,7 +137,7 @@ pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Fou
                 _ => report,
             };
             match translated(&report, &text) {
-                Ok(translated) => Ok(Found::Translated(Box::new(translated), unfit)),
+                Ok(translated) => Ok(ReferenceProject::Translated(Box::new(translated), unfit)),
                 Err(untranslatable) => {
                     Err(untranslated(&report.name, &shown, &untranslatable, &unfit).into())
                 }
@@ -173,7 +182,7 @@ fn untranslated(name: &str, file: &str, untranslatable: &Untranslatable, unfit: 
 
 /// Runs the harness.
 fn trace(
-    given: &Given,
+    given: &ReferencePath,
     path: &Path,
     served: &[Served],
     translates: bool,
@@ -275,7 +284,7 @@ mod tests {
             ("C:/x/reference.py", "C:/x/reference.py", None),
             ("reference.py:", "reference.py:", None),
         ] {
-            let given = Given::parse(words);
+            let given = ReferencePath::parse(words);
             assert_eq!((given.file.to_str(), given.name.as_deref()), (Some(file), name), "{words}");
         }
     }

@@ -150,7 +150,7 @@ pub(crate) fn groups(
 ///
 /// # Errors
 /// It is for none of them, which is seen before it is fetched; or it cannot be had.
-pub(crate) fn asked(
+pub(crate) fn with_torch(
     line: Version,
     artifacts: Vec<Artifact>,
     extras: Extras,

@@ -16,14 +16,14 @@ use crate::bench::Clocks;
 use crate::bench::ceilings::{self, Ceiling, Ceilings};
 use crate::bench::impossible::Rates;
 use crate::compile::nvrtc::Tool;
-use crate::device::gpu::Gpu;
+use crate::device::gpu::{Gpu, NoDevice};
 use crate::device::wire::About;
 use crate::exit::Failure;
 use crate::pipeline::judge::device;
 use crate::verify::device as judge;
 
 /// One GPU as it is told.
-pub(crate) struct Found {
+pub(crate) struct GpuCeilings {
     /// What it is.
     pub(crate) about: About,
     /// How it is now, where the driver's library tells.
@@ -38,37 +38,40 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// A measurement fails.
-pub(crate) fn every_gpu(earlier: Earlier, session: &Session) -> Result<Result<Vec<Found>, String>, Failure> {
+pub(crate) fn every_gpu(
+    earlier: Earlier,
+    session: &Session,
+) -> Result<Result<Vec<GpuCeilings>, NoDevice>, Failure> {
     let mut first = Gpu::new();
     let about = match judge::device(&mut first)? {
         Ok(about) => about,
-        Err(reason) => return Ok(Err(reason)),
+        Err(missing) => return Ok(Err(missing)),
     };
     let mut found = vec![of_gpu(first, about.clone(), earlier, session)?];
     for uuid in about.visible.iter().skip(1) {
         let mut gpu = Gpu::with_uuid(uuid);
         match judge::device(&mut gpu)? {
             Ok(about) => found.push(of_gpu(gpu, about, earlier, session)?),
-            Err(reason) => session.report.warn(format!("{uuid}: {reason}")),
+            Err(missing) => session.report.warn(format!("{uuid}: {missing}")),
         }
     }
     Ok(Ok(found))
 }
 
 /// The rates that were measured on a GPU in an earlier run.
-fn known(about: &About, session: &Session) -> Option<Ceilings> {
-    kept(&place(about, reading(about).as_ref(), session))
+fn earlier_ceilings(about: &About, session: &Session) -> Option<Ceilings> {
+    read_ceilings(&place(about, reading(about).as_ref(), session))
 }
 
 /// The rates of matrix products that were measured on a GPU in an earlier run, in 10^12 operations a second by dtype.
 pub(crate) fn matrix_peaks(about: &About, session: &Session) -> BTreeMap<String, f64> {
-    known(about, session).map(|ceilings| ceilings.matrix_peaks()).unwrap_or_default()
+    earlier_ceilings(about, session).map(|ceilings| ceilings.matrix_peaks()).unwrap_or_default()
 }
 
 /// The rates that were measured in an earlier run on the GPU that is here, if there is one.
 pub(crate) fn ceilings_here(session: &Session) -> Result<Option<Ceilings>, Failure> {
     let about = judge::device(&mut Gpu::new())?.ok();
-    Ok(about.and_then(|about| known(&about, session)))
+    Ok(about.and_then(|about| earlier_ceilings(&about, session)))
 }
 
 /// The rates of a GPU that no candidate can pass.
@@ -76,16 +79,16 @@ pub(crate) fn rates(about: &About, session: &Session) -> Rates {
     Rates {
         memory: reading(about).and_then(|now| now.memory_bandwidth()),
         l2: Some(about.l2),
-        matrix: known(about, session).map(|ceilings| ceilings.matrix_limits()).unwrap_or_default(),
+        matrix: earlier_ceilings(about, session).map(|ceilings| ceilings.matrix_limits()).unwrap_or_default(),
         headroom: None,
     }
 }
 
-fn of_gpu(mut gpu: Gpu, about: About, earlier: Earlier, session: &Session) -> Result<Found, Failure> {
+fn of_gpu(mut gpu: Gpu, about: About, earlier: Earlier, session: &Session) -> Result<GpuCeilings, Failure> {
     let now = reading(&about);
     let path = place(&about, now.as_ref(), session);
-    if let Some(ceilings) = kept(&path).filter(|_| earlier == Earlier::Resume) {
-        return Ok(Found { about, now, ceilings, kept: true });
+    if let Some(ceilings) = read_ceilings(&path).filter(|_| earlier == Earlier::Resume) {
+        return Ok(GpuCeilings { about, now, ceilings, kept: true });
     }
     // Without a compiler the copy is still measured.
     let compiler =
@@ -93,7 +96,7 @@ fn of_gpu(mut gpu: Gpu, about: About, earlier: Earlier, session: &Session) -> Re
             Some(report) => chain(&**report),
             None => "there is no compiler of device code".to_owned(),
         });
-    let told = |ceiling: &Ceiling| {
+    let describe = |ceiling: &Ceiling| {
         if ceiling.rate.is_some() {
             session.report.emit(&Event::Done {
                 action: "measured",
@@ -104,11 +107,11 @@ fn of_gpu(mut gpu: Gpu, about: About, earlier: Earlier, session: &Session) -> Re
             });
         }
     };
-    let ceilings = ceilings::measure(&mut gpu, &about, compiler.as_ref().map_err(String::as_str), &told)?;
+    let ceilings = ceilings::measure(&mut gpu, &about, compiler.as_ref().map_err(String::as_str), &describe)?;
     if ceilings.is_whole() {
         files::write(&path, serde_json::to_vec_pretty(&ceilings).unwrap_or_default())?;
     }
-    Ok(Found { about, now, ceilings, kept: false })
+    Ok(GpuCeilings { about, now, ceilings, kept: false })
 }
 
 /// How the GPU is now, where the driver's library tells.
@@ -130,7 +133,7 @@ fn place(about: &About, now: Option<&Reading>, session: &Session) -> PathBuf {
     session.cache.join("ceilings").join(format!("{}.json", key.short(16)))
 }
 
-fn kept(path: &std::path::Path) -> Option<Ceilings> {
+fn read_ceilings(path: &std::path::Path) -> Option<Ceilings> {
     let read: Ceilings = serde_json::from_slice(&files::read(path).ok()?).ok()?;
     (read.protocol == ceilings::PROTOCOL).then_some(read)
 }

@@ -77,7 +77,7 @@ fn measure(
     project: &DeviceProject,
     measured: &bench::OfDevice<'_>,
     compiler: &Compiler,
-    begun: bench::Begun<'_>,
+    begun: bench::MeasurementAhead<'_>,
     earlier: Earlier,
     session: &Session,
 ) -> Result<Figures, Failure> {

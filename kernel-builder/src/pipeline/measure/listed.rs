@@ -14,13 +14,14 @@ use serde::Deserialize;
 use tempfile::TempDir;
 use thiserror::Error;
 
-use crate::agent::kernel::Refused;
+use crate::agent::kernel::KernelRefusal;
 use crate::agent::tuned::Chosen;
 use crate::agent::tuner::drawn::{DrawSize, Drawn, drawn};
-use crate::agent::tuner::prune::{Pruned, Reason};
+use crate::agent::tuner::prune::{PruneReason, Reason};
 use crate::agent::tuner::space::Space;
+use crate::base::causes::Cause;
 use crate::base::env;
-use crate::base::files::{self, Alone};
+use crate::base::files::{self, UnfollowedFile};
 use crate::compile::nvrtc::Source;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::project::device::DeviceProject;
@@ -37,7 +38,7 @@ const OWN_DEFAULTS: &str = "the defaults of its own [tune]";
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
 pub(super) enum ScreenError {
-    #[error("line {line} of the candidates is no candidate: {problem}")]
+    #[error("line {line} of the candidates is no candidate")]
     #[diagnostic(
         code(bench::candidate),
         help(
@@ -45,7 +46,11 @@ pub(super) enum ScreenError {
              laid out as the project is)"
         )
     )]
-    Line { line: usize, problem: String },
+    Line {
+        line: usize,
+        #[source]
+        cause: Cause,
+    },
     #[error("[tune] has too many settings to look at all of them")]
     #[diagnostic(
         code(bench::candidate),
@@ -107,8 +112,9 @@ impl<'a> Lines<'a> {
     }
 
     fn candidate(&self, number: usize, line: &str) -> Result<Candidate, Failure> {
-        let wrong = |problem: String| Failure::from(ScreenError::Line { line: number + 1, problem });
-        let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        let not_a_candidate = |cause: Cause| Failure::from(ScreenError::Line { line: number + 1, cause });
+        let wrong = |problem: String| not_a_candidate(problem.into());
+        let read: Line = serde_json::from_str(line).map_err(|error| not_a_candidate(error.into()))?;
         let op = &self.project.op;
         // What a line does not name is as the project has it for this workload.
         let Chosen { tuning: base, from } = self.project.settings.choose(op, self.case);
@@ -151,7 +157,7 @@ impl<'a> Lines<'a> {
 }
 
 impl Candidate {
-    fn refused(refused: Refused, file: Option<String>) -> Self {
+    fn refused(refused: KernelRefusal, file: Option<String>) -> Self {
         let complaint = CandidateRefusal { code: refused.code, text: refused.text };
         Self { tuning: Tuning::new(), code: Err(complaint), file, base: None }
     }
@@ -161,10 +167,12 @@ impl Candidate {
 fn source_text(file: &Path) -> Result<Result<String, String>, Failure> {
     let name = file.display();
     Ok(match files::read_alone(file, LONGEST)? {
-        Alone::Bytes(bytes) => String::from_utf8(bytes).map_err(|_| format!("`{name}` is not UTF-8 text")),
-        Alone::Link => Err(format!("`{name}` is a link; name the file itself")),
-        Alone::Irregular => Err(format!("`{name}` is not a regular file")),
-        Alone::TooLong => Err(format!("`{name}` is longer than {LONGEST} bytes")),
+        UnfollowedFile::Bytes(bytes) => {
+            String::from_utf8(bytes).map_err(|_| format!("`{name}` is not UTF-8 text"))
+        }
+        UnfollowedFile::Link => Err(format!("`{name}` is a link; name the file itself")),
+        UnfollowedFile::Irregular => Err(format!("`{name}` is not a regular file")),
+        UnfollowedFile::TooLong => Err(format!("`{name}` is longer than {LONGEST} bytes")),
     })
 }
 
@@ -207,16 +215,16 @@ pub(super) fn of_tune(
     seed: u64,
 ) -> Result<(Vec<Candidate>, Option<String>), ScreenError> {
     let own = Arc::new(project.source.clone());
-    let own = |tuning| Candidate { tuning, code: Ok(Coded::new(&own)), file: None, base: None };
+    let own_candidate = |tuning| Candidate { tuning, code: Ok(Coded::new(&own)), file: None, base: None };
     let Drawn { settings, of } = settings(&project.op, case, amount, seed)?;
-    Ok((settings.into_iter().map(own).collect(), of.map(|of| of.to_string())))
+    Ok((settings.into_iter().map(own_candidate).collect(), of.map(|of| of.to_string())))
 }
 
 /// Settings that the constraints admit for a case, the last tunable changing fastest.
 fn settings(op: &OpSpec, case: &Case, amount: DrawSize, seed: u64) -> Result<Drawn, ScreenError> {
     let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::new(case, tuning)) {
         Ok(true) => Ok(()),
-        _ => Err(Pruned { reason: Reason::Constraint, text: String::new() }),
+        _ => Err(PruneReason { reason: Reason::Constraint, text: String::new() }),
     };
     let mut space = Space::new(&op.tune.tunables, Box::new(admit));
     drawn(&mut space, &op.tune.default_tuning(), amount, seed).ok_or(ScreenError::TooMany)

@@ -23,7 +23,7 @@ use crate::pipeline::project::tuned::{self, Choice};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 use crate::verify::device as judge;
-use crate::verify::lab::{Attempt, Beside};
+use crate::verify::lab::{Attempt, ProcessorShare};
 
 use super::ceilings;
 use super::listed::{self, Candidate, Lines};
@@ -54,7 +54,7 @@ pub(crate) struct Request {
 }
 
 /// A candidate that was judged.
-pub(crate) struct Judged<'a> {
+pub(crate) struct JudgedCandidate<'a> {
     /// Its place among the candidates.
     pub(crate) place: usize,
     /// The candidate.
@@ -78,7 +78,7 @@ pub(crate) struct Judged<'a> {
 pub(crate) fn screen(
     args: &Request,
     session: &Session,
-    each: &mut dyn FnMut(&Judged<'_>),
+    each: &mut dyn FnMut(&JudgedCandidate<'_>),
 ) -> Result<(), Failure> {
     let started = Instant::now();
     let project = tuned::read_project(&args.dir, args.choice, session)?;
@@ -109,7 +109,7 @@ pub(crate) fn screen(
             line.give(Job { place, tuning, code });
         }
         let mut tally = Tally::new(session, &candidates, started);
-        let lab = task.lab(task.groundwork(Beside::Nobody)?, checker)?;
+        let lab = task.lab(task.groundwork(ProcessorShare::Nobody)?, checker)?;
         let mut screen = Screen::new(lab, task.bounds.clone());
         tally.ready(&screen);
         while let Some(one) = line.next()? {
@@ -194,7 +194,7 @@ impl<'a> Tally<'a> {
         one: &Compiled,
         screen: &mut Screen,
         samples: usize,
-        each: &mut dyn FnMut(&Judged<'_>),
+        each: &mut dyn FnMut(&JudgedCandidate<'_>),
     ) -> Result<(), Failure> {
         let started = Instant::now();
         let attempt = screening::judged(one, screen, samples, None)?;
@@ -212,7 +212,7 @@ impl<'a> Tally<'a> {
                 Err(_) => self.unmeasured += 1,
             }
         }
-        each(&Judged {
+        each(&JudgedCandidate {
             place: one.place,
             candidate: &self.candidates[one.place],
             compile_seconds: one.seconds,

@@ -21,12 +21,12 @@ use crate::base::interrupt;
 use crate::bench::impossible::Bounds;
 use crate::bench::screen::Screen;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
-use crate::device::gpu::Gpu;
+use crate::device::gpu::{Gpu, NoDevice};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::PythonRuntime;
 use crate::verify::VerifyError;
 use crate::verify::checks;
-use crate::verify::lab::{Attempt, Beside, CandidateRefusal, Groundwork, Lab, NoLab};
+use crate::verify::lab::{Attempt, CandidateRefusal, Groundwork, Lab, NoLab, ProcessorShare};
 use crate::verify::state;
 
 /// How often a wait looks for ctrl-C.
@@ -37,12 +37,15 @@ const ROOM: u64 = 2 << 30;
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum ScreeningError {
-    #[error("there is no GPU to screen on: {problem}")]
+    #[error("there is no GPU to screen on")]
     #[diagnostic(
         code(bench::no_gpu),
         help("`kernelwright verify --device` compiles the code and tells what it would use, without a GPU")
     )]
-    NoGpu { problem: String },
+    NoGpu(#[source] NoDevice),
+    #[error("the judge has no compiler or no Python yet")]
+    #[diagnostic(code(bench::no_gpu))]
+    NotReady,
     #[error("op.toml measures no workload {}on cuda", named(name))]
     #[diagnostic(code(bench::unknown_workload), help("the choice is {known}"))]
     NoWorkload { name: Option<String>, known: String },
@@ -60,8 +63,8 @@ impl StageError for ScreeningError {
 
 impl ScreeningError {
     /// That there is no GPU, as a failure.
-    pub(crate) fn no_gpu(problem: String) -> Failure {
-        Self::NoGpu { problem }.into()
+    pub(crate) fn no_gpu(cause: NoDevice) -> Failure {
+        Self::NoGpu(cause).into()
     }
 }
 
@@ -171,7 +174,7 @@ impl Task<'_> {
     }
 
     /// What of the workload needs no device.
-    pub(crate) fn groundwork(&self, beside: Beside) -> Result<Groundwork, VerifyError> {
+    pub(crate) fn groundwork(&self, beside: ProcessorShare) -> Result<Groundwork, VerifyError> {
         Groundwork::lay(self.op, self.project, self.case, self.python, beside)
     }
 
@@ -179,7 +182,7 @@ impl Task<'_> {
     pub(crate) fn lab(&self, groundwork: Groundwork, checker: Gpu) -> Result<Lab, Failure> {
         let lab = Lab::on(&groundwork, checker, self.compiler, self.patience, ROOM);
         lab.map_err(|error| match error {
-            NoLab::Device(problem) => ScreeningError::no_gpu(problem),
+            NoLab::Device(cause) => ScreeningError::no_gpu(cause),
             NoLab::Failed(error) => error.into(),
         })
     }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::agent::kernel::{MOST_BYTES, Origin, Proposal, Proposed, Refused, folder_of, is_code};
-use crate::base::files::{self, Alone, FileError};
+use crate::agent::kernel::{KernelRefusal, MOST_BYTES, Origin, Proposal, Proposed, folder_of, is_code};
+use crate::base::files::{self, FileError, UnfollowedFile};
 use crate::compile::nvrtc::Source;
 use crate::exit::Failure;
 use crate::pipeline::project::device::DeviceProject;
@@ -25,7 +25,7 @@ pub(crate) fn origin(project: &DeviceProject) -> Result<Option<Origin>, FileErro
 ///
 /// # Errors
 /// The folder cannot be read. What makes it no candidate is the inner error.
-pub(crate) fn read(dir: &Path, origin: &Origin) -> Result<Result<Proposed, Refused>, Failure> {
+pub(crate) fn read(dir: &Path, origin: &Origin) -> Result<Result<Proposed, KernelRefusal>, Failure> {
     Ok(proposal(dir, origin)?.and_then(|proposal| origin.propose(proposal)))
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn code(dir: &Path, origin: &Origin) -> Result<BTreeMap<String, Vec<u
     Ok(found)
 }
 
-fn proposal(dir: &Path, origin: &Origin) -> Result<Result<Proposal, Refused>, FileError> {
+fn proposal(dir: &Path, origin: &Origin) -> Result<Result<Proposal, KernelRefusal>, FileError> {
     let visible = |folder: &Path| {
         let name = folder.file_name().unwrap_or_default().as_encoded_bytes();
         !name.starts_with(b".")
@@ -63,15 +63,15 @@ fn proposal(dir: &Path, origin: &Origin) -> Result<Result<Proposal, Refused>, Fi
         }
         let limit = if is_op || is_reference { 1 << 20 } else { MOST_BYTES as u64 };
         let bytes = match files::read_alone(&dir.join(&path), limit)? {
-            Alone::Bytes(bytes) => bytes,
-            Alone::Link => return Ok(Err(Refused::link(name))),
-            Alone::Irregular => return Ok(Err(Refused::irregular(name))),
-            Alone::TooLong => return Ok(Err(Refused::long_file(name))),
+            UnfollowedFile::Bytes(bytes) => bytes,
+            UnfollowedFile::Link => return Ok(Err(KernelRefusal::link(name))),
+            UnfollowedFile::Irregular => return Ok(Err(KernelRefusal::irregular(name))),
+            UnfollowedFile::TooLong => return Ok(Err(KernelRefusal::long_file(name))),
         };
         if is_op {
             match String::from_utf8(bytes) {
                 Ok(text) => proposal.op = Some(text),
-                Err(_) => return Ok(Err(Refused::op_toml("it is not UTF-8"))),
+                Err(_) => return Ok(Err(KernelRefusal::op_toml("it is not UTF-8"))),
             }
         } else if is_reference {
             proposal.reference = Some(bytes);
@@ -79,7 +79,7 @@ fn proposal(dir: &Path, origin: &Origin) -> Result<Result<Proposal, Refused>, Fi
             total += bytes.len();
             // A folder of gigabytes is not held in memory; what is part of a candidate is found out later.
             if total > 64 * MOST_BYTES {
-                return Ok(Err(Refused::long_file(name)));
+                return Ok(Err(KernelRefusal::long_file(name)));
             }
             code.insert(name.to_owned(), bytes);
         }

@@ -137,8 +137,8 @@ pub(crate) fn select(project: &Project, selection: &Selection, session: &Session
     let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
     let provision = variants::provision(selection.toolchain, toolchain::tools(session));
     let extent = selection.extent();
-    let told = |problem| Failure::from_problems(exit::PLAN, [problem]);
-    let mut chosen = variant::select(&project.build, &matrix, &provision, extent).map_err(told)?;
+    let failure = |problem| Failure::from_problems(exit::PLAN, [problem]);
+    let mut chosen = variant::select(&project.build, &matrix, &provision, extent).map_err(failure)?;
     let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
     let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
     if let Some(id) = named.iter().find(|id| !offered.iter().any(|offered| offered == *id)) {

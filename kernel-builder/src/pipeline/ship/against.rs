@@ -27,7 +27,7 @@ struct Variant {
 }
 
 /// A publication.
-struct Earlier<'a> {
+struct EarlierPublication<'a> {
     /// Where it is, for people.
     place: String,
     variants: Vec<Variant>,
@@ -37,7 +37,7 @@ struct Earlier<'a> {
     copy: Option<&'a Path>,
 }
 
-impl<'a> Earlier<'a> {
+impl<'a> EarlierPublication<'a> {
     fn read(dir: &Path, session: &Session) -> Result<Self, Failure> {
         let place = format!("`{}`", dir.display());
         Ok(Self { place, variants: variants(&dir.join("build"), session)?, stays: false, copy: None })
@@ -55,7 +55,7 @@ impl<'a> Earlier<'a> {
 /// # Errors
 /// [`ApiError::Break`], or one of the two cannot be read.
 pub(crate) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let earlier = Earlier::read(dir, session)?;
+    let earlier = EarlierPublication::read(dir, session)?;
     if earlier.variants.is_empty() { Ok(()) } else { compare(bundle, &earlier, None, session) }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(),
 /// # Errors
 /// As of [`hold`], and where the folder holds no kernel.
 pub(crate) fn published(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let earlier = Earlier::read(dir, session)?;
+    let earlier = EarlierPublication::read(dir, session)?;
     if earlier.variants.is_empty() {
         return Err(ApiError::Nothing { dir: dir.to_owned() }.into());
     }
@@ -83,13 +83,18 @@ pub(crate) fn on_hub(bundle: &Bundle, target: &Target, hub: &Hub, session: &Sess
         ));
         return Ok(());
     };
-    compare(bundle, &Earlier::of_hub(&published, target.stale, session)?, Some(&published.variants), session)
+    compare(
+        bundle,
+        &EarlierPublication::of_hub(&published, target.stale, session)?,
+        Some(&published.variants),
+        session,
+    )
 }
 
 /// `only`: the variants of the publication that lie here as a whole.
 fn compare(
     bundle: &Bundle,
-    earlier: &Earlier<'_>,
+    earlier: &EarlierPublication<'_>,
     only: Option<&[String]>,
     session: &Session,
 ) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ use kernel_plan::spec::BuildSpec;
 use kernel_plan::units::{GitRef, RepoId};
 use serde_json::{Value, json};
 
+use crate::base::causes::Cause;
 use crate::base::env;
 use crate::base::report;
 use crate::base::session::Session;
@@ -64,7 +65,7 @@ pub(crate) enum OpenDestination {
 
 /// What was sent.
 #[derive(Debug)]
-pub(crate) enum Sent {
+pub(crate) enum PublicationResult {
     /// To a folder.
     Folder(Receipt),
     /// To a hub.
@@ -84,7 +85,7 @@ impl Destination {
             let problem =
                 format!("`--to {}` is a folder, and the options of a hub mean nothing there", to.display());
             let help = "write `--to hf` or `--to hf:OWNER/NAME`, or leave them out".to_owned();
-            return Err(PublishError::BadTarget { problem, help });
+            return Err(PublishError::BadTarget { cause: problem.into(), help });
         }
         Ok(Self::Folder(env::absolute(to)))
     }
@@ -167,23 +168,23 @@ impl OpenDestination {
     }
 
     /// Holds the package against what is there, and sends it.
-    pub(crate) fn send(&self, bundle: &Bundle, session: &Session) -> Result<Sent, Failure> {
+    pub(crate) fn send(&self, bundle: &Bundle, session: &Session) -> Result<PublicationResult, Failure> {
         match self {
             Self::Folder(dir) => {
                 against::hold(bundle, dir, session)?;
-                Ok(Sent::Folder(folder::send(bundle, dir)?))
+                Ok(PublicationResult::Folder(folder::send(bundle, dir)?))
             }
             Self::Hub(hub) => {
                 let (target, hub) = hub.as_ref();
                 against::on_hub(bundle, target, hub, session)?;
                 let plan = publication::plan(bundle, target, Some(hub))?;
-                Ok(Sent::Hub(Box::new(publication::send(&plan, hub, session)?)))
+                Ok(PublicationResult::Hub(Box::new(publication::send(&plan, hub, session)?)))
             }
         }
     }
 }
 
-impl Sent {
+impl PublicationResult {
     /// The receipt.
     pub(crate) fn data(&self) -> Value {
         match self {
@@ -232,16 +233,17 @@ fn named(to: &Path) -> Option<&str> {
 
 fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, PublishError> {
     let own = &build.general.hub;
-    let bad = |problem: String, help: &str| PublishError::BadTarget { problem, help: help.to_owned() };
+    let bad = |cause: Cause, help: &str| PublishError::BadTarget { cause, help: help.to_owned() };
     let given = Some(named).filter(|named| !named.is_empty()).or(args.repo.as_deref());
     if let (Some(repo), false) = (&args.repo, named.is_empty())
         && repo != named
     {
-        return Err(bad(format!("`--to` names {named}, and `--repo` {repo}"), "name one repository"));
+        let problem = format!("`--to` names {named}, and `--repo` {repo}");
+        return Err(bad(problem.into(), "name one repository"));
     }
     let repo = match (given, &own.repo_id) {
         (Some(text), _) => text.parse::<RepoId>().map_err(|error| {
-            bad(error.to_string(), "write it as OWNER/NAME, as in \"kernels-community/activation\"")
+            bad(error.into(), "write it as OWNER/NAME, as in \"kernels-community/activation\"")
         })?,
         (None, Some(repo)) => repo.value.clone(),
         (None, None) => return Err(PublishError::NoRepo { name: build.general.name.to_string() }),
@@ -253,7 +255,7 @@ fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, P
     };
     let branch = branch.unwrap_or_else(|| format!("v{}", build.general.version.value));
     let branch =
-        branch.parse::<GitRef>().map_err(|error| bad(error.to_string(), "a branch is named as in \"v1\""))?;
+        branch.parse::<GitRef>().map_err(|error| bad(error.into(), "a branch is named as in \"v1\""))?;
     Ok(Target {
         repo,
         branch,

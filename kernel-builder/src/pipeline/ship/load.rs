@@ -99,7 +99,7 @@ impl StageError for LoadError {
 
 /// What the client did with one backend.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadReport {
     /// The backend that was asked for.
     pub(crate) backend: String,
     /// The variant that the client chose; absent when it cannot be loaded here.
@@ -116,7 +116,7 @@ pub(crate) struct Loaded {
     pub(crate) skipped: bool,
 }
 
-impl Loaded {
+impl LoadReport {
     /// A backend of which the client's process said nothing.
     pub(crate) fn silent(backend: &str) -> Self {
         let reason = Some("the client did not speak of it".to_owned());
@@ -158,12 +158,12 @@ pub(crate) fn refuse_empty(dir: &Path) -> Result<(), Failure> {
 }
 
 /// What the client does with every backend of a published folder, by `kernels.get_local_kernel` in one clean process.
-pub(crate) fn ask(dir: &Path, python: &PythonRuntime) -> Result<Vec<Loaded>, Failure> {
+pub(crate) fn ask(dir: &Path, python: &PythonRuntime) -> Result<Vec<LoadReport>, Failure> {
     refuse_empty(dir)?;
     let line = python.command().arg("-c").arg(LOADER).path(dir).cwd(env::temp_dir());
-    let mut loaded: Vec<Loaded> = Vec::new();
+    let mut loaded: Vec<LoadReport> = Vec::new();
     let finished = process::converse(&line, Limits::wall(LIMIT), b"\n", &mut |text| {
-        loaded.extend(serde_json::from_str::<Loaded>(text));
+        loaded.extend(serde_json::from_str::<LoadReport>(text));
     })?;
     if !finished.ending.success() {
         let words = finished.stderr_text();
@@ -187,7 +187,11 @@ pub(crate) fn ask(dir: &Path, python: &PythonRuntime) -> Result<Vec<Loaded>, Fai
 ///
 /// # Errors
 /// A variant that is for this torch is not loaded, or none is for it.
-pub(crate) fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec<Loaded>, Failure> {
+pub(crate) fn load(
+    dir: &Path,
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<Vec<LoadReport>, Failure> {
     let started = Instant::now();
     let loaded = ask(dir, python)?;
     let any = loaded.iter().any(|one| one.variant.is_some());

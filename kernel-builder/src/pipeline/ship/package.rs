@@ -48,9 +48,10 @@ pub(crate) fn checked(bundle: &Bundle) -> String {
 
 /// The dispatch tables of `tuned/`, each judged; one of another operation is none of this project's.
 pub(crate) fn tables(project: &Project) -> Result<Vec<Dispatch>, Failure> {
-    let own = |path: &&RelPath| path.as_str().starts_with("tuned/") && path.as_str().ends_with(".toml");
+    let is_settings_table =
+        |path: &&RelPath| path.as_str().starts_with("tuned/") && path.as_str().ends_with(".toml");
     let mut tables = Vec::new();
-    for path in project.files.iter().filter(own) {
+    for path in project.files.iter().filter(is_settings_table) {
         let text = files::read_text(&project.dir.join(path.as_str()))?;
         // What `fill` leaves in the same folder is for device code.
         if is_settings(&text) {

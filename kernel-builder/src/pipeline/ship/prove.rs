@@ -13,6 +13,7 @@ use kernel_plan::units::Version;
 use kernel_plan::variant::preference::{self, Environment};
 use kernel_plan::variant::{Toolkit, Variant};
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::base::causes::chain;
 use crate::base::report::Event;
@@ -24,10 +25,10 @@ use crate::package::{self, Provenance};
 use crate::pipeline::judge::{self, Judging, torches};
 use crate::pipeline::project::{Project, variants};
 use crate::toolchain::python::{self, Torch};
-use crate::toolchain::{self, Extras, PythonRuntime};
-use crate::verify;
+use crate::toolchain::{self, Extras, PythonRuntime, ToolchainError};
+use crate::verify::{self, NoTorch};
 
-use super::load::{self, LoadError, Loaded};
+use super::load::{self, LoadError, LoadReport};
 
 /// How many processes import torch at once, at most: each takes half a gigabyte.
 const AT_ONCE: usize = 4;
@@ -151,21 +152,30 @@ struct Trial<'a> {
 }
 
 /// A torch for each artifact, of as few as serve all; or why none does.
-fn plans(artifacts: &[Artifact], session: &Session) -> Result<Vec<Result<Version, String>>, Failure> {
+fn plans(artifacts: &[Artifact], session: &Session) -> Result<Vec<Result<Version, NoTorch>>, Failure> {
     let builds = python::torches(session)?;
     let chosen = torches::chosen(artifacts, &builds);
     let plan = |(artifact, line): (&Artifact, Option<Version>)| {
-        line.ok_or_else(|| verify::serving(artifact, &builds).err().unwrap_or_default())
+        line.ok_or_else(|| verify::serving(artifact, &builds).err().unwrap_or(NoTorch::Release))
     };
     Ok(artifacts.iter().zip(chosen).map(plan).collect())
 }
 
+/// A release of torch that this machine cannot get.
+#[derive(Debug, Error)]
+#[error("torch {line} cannot be had here")]
+struct Unavailable {
+    line: Version,
+    #[source]
+    cause: ToolchainError,
+}
+
 /// The Pythons that the plans ask for, or why one cannot be had.
-type Pythons = BTreeMap<Version, Result<PythonRuntime, String>>;
+type Pythons = BTreeMap<Version, Result<PythonRuntime, Unavailable>>;
 
 fn pythons(
     project: &Project,
-    plans: &[Result<Version, String>],
+    plans: &[Result<Version, NoTorch>],
     session: &Session,
 ) -> Result<Pythons, Failure> {
     let mut pythons = Pythons::new();
@@ -177,10 +187,7 @@ fn pythons(
         let text = line.to_string();
         let python = python::runtime(session, Torch::Exactly(&text), extras);
         interrupt::check()?;
-        pythons.insert(
-            *line,
-            python.map_err(|error| format!("torch {line} cannot be had here: {}", chain(&error))),
-        );
+        pythons.insert(*line, python.map_err(|cause| Unavailable { line: *line, cause }));
     }
     Ok(pythons)
 }
@@ -196,7 +203,7 @@ enum NotLoaded {
 /// Loads every variant from a folder where it is alone; a clean process each, some at once.
 fn alone(
     trial: &Trial<'_>,
-    plans: &[Result<Version, String>],
+    plans: &[Result<Version, NoTorch>],
     pythons: &Pythons,
     session: &Session,
 ) -> Result<Vec<Result<String, NotLoaded>>, Failure> {
@@ -204,10 +211,9 @@ fn alone(
     for artifact in *artifacts {
         lay_out(trial, artifact, &folder.join("alone").join(&artifact.variant))?;
     }
-    let one = |place: usize| -> Result<String, NotLoaded> {
-        let elsewhere = |reason: &String| NotLoaded::Elsewhere(reason.clone());
-        let line = plans[place].as_ref().map_err(elsewhere)?;
-        let python = pythons[line].as_ref().map_err(elsewhere)?;
+    let load_alone = |place: usize| -> Result<String, NotLoaded> {
+        let line = plans[place].as_ref().map_err(|missing| NotLoaded::Elsewhere(missing.to_string()))?;
+        let python = pythons[line].as_ref().map_err(|error| NotLoaded::Elsewhere(chain(error)))?;
         let artifact = &artifacts[place];
         let dir = folder.join("alone").join(&artifact.variant);
         let loaded = load::ask(&dir, python).map_err(NotLoaded::Failed)?;
@@ -221,7 +227,7 @@ fn alone(
             scope.spawn(|| {
                 while let Some(place) = next.lock().ok().and_then(|mut next| next.next()) {
                     let started = Instant::now();
-                    let result = one(place);
+                    let result = load_alone(place);
                     if let Ok(torch) = &result {
                         session.report.emit(&Event::Done {
                             action: "loaded",
@@ -245,7 +251,7 @@ fn alone(
 /// What the client did with the only variant of a folder.
 fn outcome(
     artifact: &Artifact,
-    loaded: Option<Loaded>,
+    loaded: Option<LoadReport>,
     dir: &Path,
     python: &PythonRuntime,
 ) -> Result<String, NotLoaded> {
@@ -291,8 +297,8 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<ClientChoic
     let spoken: BTreeSet<&str> = said.iter().map(|loaded| loaded.backend.as_str()).collect();
     let offers = |backend: &&str| artifacts.iter().any(|artifact| artifact.backend == *backend);
     let silent = ["cpu", own.toolkit.id().as_str()].into_iter().filter(offers);
-    let silent: Vec<Loaded> =
-        silent.filter(|backend| !spoken.contains(backend)).map(Loaded::silent).collect();
+    let silent: Vec<LoadReport> =
+        silent.filter(|backend| !spoken.contains(backend)).map(LoadReport::silent).collect();
     let mut all: Vec<ClientChoice> = Vec::new();
     for loaded in said.into_iter().chain(silent) {
         let toolkit = if loaded.backend == "cpu" { Toolkit::Cpu } else { own.toolkit };
@@ -317,7 +323,7 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<ClientChoic
 
 /// Whether a name is missing because a managed torch has stand-ins for its GPU libraries, with the names of the stable
 /// interface only.
-fn lacks_stand_in(loaded: &Loaded, python: &PythonRuntime) -> bool {
+fn lacks_stand_in(loaded: &LoadReport, python: &PythonRuntime) -> bool {
     let undefined = loaded.reason.as_ref().is_some_and(|reason| reason.contains("undefined symbol"));
     python.site.is_some() && loaded.backend == "cuda" && undefined
 }

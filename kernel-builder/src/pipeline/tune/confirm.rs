@@ -24,7 +24,7 @@ const SAMPLES: usize = 7;
 
 /// What came of a workload.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Confirmed {
+pub(crate) struct Confirmation {
     /// What is used from now on.
     pub(crate) tuning: Tuning,
     /// Seconds a call.
@@ -75,7 +75,7 @@ pub(crate) fn confirm(
     seconds: f64,
     clock: &dyn Fn() -> f64,
     random: &mut SplitMix,
-) -> Result<Option<Confirmed>, Failure> {
+) -> Result<Option<Confirmation>, Failure> {
     let others = best.into_iter().filter(|tuning| tuning != default);
     let tunings = std::iter::once(default.clone()).chain(others);
     let mut contenders: Vec<Contender> = tunings.map(|tuning| Contender { tuning, rounds: vec![] }).collect();
@@ -96,7 +96,7 @@ pub(crate) fn confirm(
     if winner == *default || !runs_default {
         let Some((seconds, copy_fraction, unknown)) = found(&contenders, &winner) else { return Ok(None) };
         let default_seconds = runs_default.then_some(seconds);
-        return Ok(Some(Confirmed {
+        return Ok(Some(Confirmation {
             tuning: winner,
             seconds,
             default_seconds,
@@ -115,7 +115,7 @@ pub(crate) fn confirm(
         round(&mut contenders, judge, random, &mut fallen)?;
         let [one, other] = contenders.as_slice() else { break };
         let late = clock() - began > seconds && one.rounds.len() >= paired::FEWEST;
-        if late || paired::known(&one.seconds(), &other.seconds()) {
+        if late || paired::is_conclusive(&one.seconds(), &other.seconds()) {
             break;
         }
     }
@@ -137,7 +137,7 @@ pub(crate) fn confirm(
     let unknown = unknown.or(hidden.map(|why| format!("the gain over the defaults is {why}")));
     let missed = gain.filter(|_| !wins).map(|gain| (winner, gain));
     let gain = gain.filter(|_| wins);
-    Ok(Some(Confirmed { tuning, seconds, default_seconds, copy_fraction, gain, missed, unknown, fallen }))
+    Ok(Some(Confirmation { tuning, seconds, default_seconds, copy_fraction, gain, missed, unknown, fallen }))
 }
 
 /// Every contender once, in a new order; those that are refused are out.

@@ -12,12 +12,12 @@ use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
 use crate::bench::render;
 
-use super::confirm::Confirmed;
+use super::confirm::Confirmation;
 use super::phases::Phases;
 use super::search::{Figures, SearchProgress};
 
 /// What came of one workload.
-pub(crate) struct Filled {
+pub(crate) struct WorkloadResult {
     /// The workload with its dtypes.
     pub(crate) case: Case,
     /// How far the search came.
@@ -25,7 +25,7 @@ pub(crate) struct Filled {
     /// How it searched.
     pub(crate) strategy: &'static str,
     /// Its best setting, timed in turn with the defaults.
-    pub(crate) confirmed: Option<Confirmed>,
+    pub(crate) confirmed: Option<Confirmation>,
     /// The best settings, for the workloads that follow.
     pub(crate) teaches: Vec<Tuning>,
     /// The share of the time that its arithmetic takes at the peak, where both are known.
@@ -34,9 +34,9 @@ pub(crate) struct Filled {
     pub(crate) phases: Phases,
 }
 
-impl Filled {
+impl WorkloadResult {
     /// The setting to use from now on. `None` if no setting is right, or if its time is not a result.
-    pub(crate) fn result(&self) -> Option<&Confirmed> {
+    pub(crate) fn result(&self) -> Option<&Confirmation> {
         self.confirmed.as_ref().filter(|confirmed| confirmed.unknown.is_none())
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn better(
 }
 
 /// What came of a workload.
-pub(crate) fn done(filled: &Filled, session: &Session) {
+pub(crate) fn done(filled: &WorkloadResult, session: &Session) {
     let detail = match &filled.confirmed {
         Some(confirmed) => verdict(confirmed, filled.of_peak),
         None => "no setting is right".to_owned(),
@@ -105,7 +105,7 @@ pub(crate) fn done(filled: &Filled, session: &Session) {
 }
 
 /// The winner in words: its time, its shares of ceilings, and what it gains.
-pub(crate) fn verdict(confirmed: &Confirmed, of_peak: Option<f64>) -> String {
+pub(crate) fn verdict(confirmed: &Confirmation, of_peak: Option<f64>) -> String {
     if let Some(why) = &confirmed.unknown {
         return format!("not measured, so nothing is written: {why}; rerun on an idle machine");
     }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_is_no_gain_is_not_called_one() {
         let gain = |ratio: f64| Gain { ratio, low: ratio - 0.01, high: ratio + 0.01 };
-        let confirmed = Confirmed {
+        let confirmed = Confirmation {
             tuning: Tuning::new(),
             seconds: 1.9e-5,
             default_seconds: Some(2e-5),
@@ -164,20 +164,20 @@ mod tests {
             "19.0 us, 0.961 of copy, 1.050x [1.040, 1.060] over the defaults"
         );
         let missed = Some((Tuning::new(), gain(1.005)));
-        let none = Confirmed { gain: None, missed, copy_fraction: None, ..confirmed.clone() };
+        let none = Confirmation { gain: None, missed, copy_fraction: None, ..confirmed.clone() };
         assert_eq!(
             verdict(&none, Some(0.7)),
             "19.0 us, 0.700 of the peak, the defaults: the best of the search is 1.005x [0.995, 1.015] over them, which \
              is no gain"
         );
-        let unknown = Confirmed { unknown: Some("3 samples".to_owned()), ..confirmed.clone() };
+        let unknown = Confirmation { unknown: Some("3 samples".to_owned()), ..confirmed.clone() };
         assert_eq!(
             verdict(&unknown, None),
             "not measured, so nothing is written: 3 samples; rerun on an idle machine"
         );
-        let alone = Confirmed { gain: None, missed: None, ..confirmed.clone() };
+        let alone = Confirmation { gain: None, missed: None, ..confirmed.clone() };
         assert!(verdict(&alone, None).ends_with("the defaults: nothing is better"));
-        let wrong = Confirmed { gain: None, missed: None, default_seconds: None, ..confirmed };
+        let wrong = Confirmation { gain: None, missed: None, default_seconds: None, ..confirmed };
         assert!(verdict(&wrong, None).ends_with("the defaults are not right here"));
     }
 }

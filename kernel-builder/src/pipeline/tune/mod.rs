@@ -48,12 +48,12 @@ use crate::pipeline::project::device::{self as device_project, DeviceProject};
 use crate::pipeline::project::tuned;
 use crate::toolchain::python::Torch;
 use crate::toolchain::{Extras, PythonRuntime, python};
-use crate::verify::lab::{Beside, Groundwork};
+use crate::verify::lab::{Groundwork, ProcessorShare};
 use crate::verify::{VerifyError, device as judge, gpu_present};
 
-use confirm::Confirmed;
-use filled::Filled;
-use on_gpu::{CarriedOver, GroundworkQueue, OnGpu};
+use confirm::Confirmation;
+use filled::WorkloadResult;
+use on_gpu::{CarriedOver, GpuJudge, GroundworkQueue};
 use phases::Phases;
 use search::{Log, SearchProgress};
 
@@ -129,7 +129,7 @@ pub(crate) struct Request {
 /// What came of all workloads.
 pub(crate) struct Search {
     /// Each workload, in the order of op.toml.
-    pub(crate) filled: Vec<Filled>,
+    pub(crate) filled: Vec<WorkloadResult>,
     /// The file of settings, in the project.
     pub(crate) name: String,
     /// What it holds now.
@@ -144,7 +144,7 @@ impl Search {
     /// # Errors
     /// It names the workloads.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
-        let names = |of: &dyn Fn(&&Filled) -> bool| -> Vec<String> {
+        let names = |of: &dyn Fn(&&WorkloadResult) -> bool| -> Vec<String> {
             self.filled.iter().filter(of).map(|one| one.case.id.clone()).collect()
         };
         let nothing = names(&|one| one.confirmed.is_none());
@@ -312,10 +312,10 @@ impl Run<'_> {
 
     /// What a workload needs before the GPU has anything to do with it. Beside another one, the settings that are certain
     /// to be tried are compiled, too: the cache has them when they are asked for.
-    fn groundwork(&self, case: &Case, beside: Beside) -> Result<Groundwork, VerifyError> {
+    fn groundwork(&self, case: &Case, beside: ProcessorShare) -> Result<Groundwork, VerifyError> {
         let arch = judge::arch_of(self.about);
         let task = self.task(case, &arch);
-        if beside == Beside::Nobody {
+        if beside == ProcessorShare::Nobody {
             return task.groundwork(beside);
         }
         let default = self.project.op.tune.default_tuning();
@@ -336,7 +336,7 @@ impl Run<'_> {
         place: usize,
         handed: &mut CarriedOver<'_, '_>,
         least: Option<f64>,
-    ) -> Result<Filled, Failure> {
+    ) -> Result<WorkloadResult, Failure> {
         let (op, begun) = (&self.project.op, Instant::now());
         let device = Device {
             capability: self.about.capability,
@@ -360,7 +360,7 @@ impl Run<'_> {
         let progress =
             self.session.report.progress(&what, ProgressKind::Count, candidates.map(|it| it as u64));
         let (standing, confirmed, phases) = task.run(|line| {
-            let mut judge = OnGpu::new(&task, line, self.source.clone(), place, handed);
+            let mut judge = GpuJudge::new(&task, line, self.source.clone(), place, handed);
             let mut best = None;
             let mut told = |standing: &SearchProgress, _: &search::Verdict| {
                 progress.add(1);
@@ -391,7 +391,7 @@ impl Run<'_> {
             None => vec![],
         };
         let strategy = tuner.strategy();
-        Ok(Filled { case: case.clone(), standing, strategy, confirmed, teaches, of_peak, phases })
+        Ok(WorkloadResult { case: case.clone(), standing, strategy, confirmed, teaches, of_peak, phases })
     }
 
     /// The digest of all that verdicts on a workload depend on.
@@ -411,7 +411,7 @@ impl Run<'_> {
     }
 
     /// What the table says of a workload.
-    fn setting(&self, filled: &Filled, confirmed: &Confirmed) -> table::Setting {
+    fn setting(&self, filled: &WorkloadResult, confirmed: &Confirmation) -> table::Setting {
         let case = &filled.case;
         table::Setting {
             workload: case.workload.to_string(),

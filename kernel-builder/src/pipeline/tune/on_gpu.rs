@@ -19,7 +19,7 @@ use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 
 use crate::agent::Candidate;
-use crate::base::background::{BackgroundTask, Done};
+use crate::base::background::{BackgroundTask, TaskResult};
 use crate::base::interrupt::Interrupted;
 use crate::bench::screen::Screen;
 use crate::compile::nvrtc::Source;
@@ -27,7 +27,7 @@ use crate::device::gpu::Gpu;
 use crate::exit::Failure;
 use crate::pipeline::measure::screening::{self, Coded, Compiled, Job, Line, Task};
 use crate::verify::VerifyError;
-use crate::verify::lab::{Beside, Groundwork};
+use crate::verify::lab::{Groundwork, ProcessorShare};
 
 use super::phases::Phases;
 use super::search::{Figures, Judge, Refusal, Verdict};
@@ -36,7 +36,7 @@ use super::search::{Figures, Judge, Refusal, Verdict};
 const AHEAD: usize = 2;
 
 /// How groundwork is laid.
-type LayGroundwork<'env, C, G> = &'env (dyn Fn(&C, Beside) -> G + Sync);
+type LayGroundwork<'env, C, G> = &'env (dyn Fn(&C, ProcessorShare) -> G + Sync);
 
 /// The groundwork of some cases, one after the other.
 pub(crate) struct GroundworkQueue<'scope, 'env, C, G> {
@@ -55,28 +55,28 @@ impl<'scope, 'env, C: Sync, G: Send + 'scope> GroundworkQueue<'scope, 'env, C, G
         lay: LayGroundwork<'env, C, G>,
     ) -> Self {
         let mut next = Self { scope, cases, lay, ahead: None };
-        next.lay(0, Beside::Nobody);
+        next.lay(0, ProcessorShare::Nobody);
         next
     }
 
-    fn lay(&mut self, place: usize, beside: Beside) {
+    fn lay(&mut self, place: usize, beside: ProcessorShare) {
         let (Some(case), lay) = (self.cases.get(place), self.lay) else { return };
         self.ahead = Some((place, BackgroundTask::begin(self.scope, move || lay(case, beside))));
     }
 
     /// That of a case, laid now where it is not on its way; nothing where there is no such case.
-    pub(crate) fn take(&mut self, place: usize) -> Option<Done<G>> {
+    pub(crate) fn take(&mut self, place: usize) -> Option<TaskResult<G>> {
         if self.ahead.as_ref().is_none_or(|(of, _)| *of != place) {
             // What an earlier case did not need is stopped first.
             self.ahead = None;
-            self.lay(place, Beside::Nobody);
+            self.lay(place, ProcessorShare::Nobody);
         }
         self.ahead.take()?.1.wait()
     }
 
     /// Goes on with the case after that of this place, which has what it needs.
     pub(crate) fn go_on(&mut self, place: usize) {
-        self.lay(place + 1, Beside::Others);
+        self.lay(place + 1, ProcessorShare::Others);
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct CarriedOver<'scope, 'env> {
 }
 
 /// Candidates of one workload on the GPU.
-pub(crate) struct OnGpu<'a, 'scope, 'env> {
+pub(crate) struct GpuJudge<'a, 'scope, 'env> {
     task: &'a Task<'a>,
     line: &'a Line<'a>,
     source: Arc<Source>,
@@ -143,7 +143,7 @@ impl Codes {
     }
 }
 
-impl<'a, 'scope, 'env> OnGpu<'a, 'scope, 'env> {
+impl<'a, 'scope, 'env> GpuJudge<'a, 'scope, 'env> {
     pub(crate) fn new(
         task: &'a Task<'a>,
         line: &'a Line<'a>,
@@ -167,7 +167,7 @@ impl<'a, 'scope, 'env> OnGpu<'a, 'scope, 'env> {
                 let lab = self.task.lab(laid.result?, checker)?;
                 // The files of this one are gone now.
                 self.handed.grounds.go_on(self.place);
-                self.before = lab.asked();
+                self.before = lab.request_time();
                 self.phases.start = since.elapsed();
                 self.phases.ahead = laid.took.saturating_sub(laid.waited);
                 Ok(none.insert(Screen::new(lab, self.task.bounds.clone())))
@@ -179,7 +179,7 @@ impl<'a, 'scope, 'env> OnGpu<'a, 'scope, 'env> {
     pub(crate) fn finish(mut self) -> Result<Phases, Failure> {
         if let Some(screen) = self.screen.take() {
             let lab = screen.into_lab();
-            let (measured, judged) = lab.asked();
+            let (measured, judged) = lab.request_time();
             self.phases.measure = measured.saturating_sub(self.before.0);
             self.phases.judge = judged.saturating_sub(self.before.1);
             self.handed.checker = Some(lab.into_checker()?);
@@ -188,7 +188,7 @@ impl<'a, 'scope, 'env> OnGpu<'a, 'scope, 'env> {
     }
 }
 
-impl Judge for OnGpu<'_, '_, '_> {
+impl Judge for GpuJudge<'_, '_, '_> {
     fn take(&mut self, candidates: Vec<Candidate>) {
         for candidate in candidates {
             let tuning = candidate.tuning.clone();
@@ -253,14 +253,18 @@ mod tests {
         std::thread::scope(|scope| {
             let mut next = GroundworkQueue::begin(scope, &cases, &lay);
             assert_eq!(next.take(0).unwrap().result, "of a");
-            assert_eq!(told.recv().unwrap(), ("a".to_owned(), Beside::Nobody));
+            assert_eq!(told.recv().unwrap(), ("a".to_owned(), ProcessorShare::Nobody));
             assert!(told.try_recv().is_err(), "two are never laid at a time");
             next.go_on(0);
-            assert_eq!(told.recv().unwrap(), ("b".to_owned(), Beside::Others), "nobody waits for it yet");
+            assert_eq!(
+                told.recv().unwrap(),
+                ("b".to_owned(), ProcessorShare::Others),
+                "nobody waits for it yet"
+            );
             assert_eq!(next.take(1).unwrap().result, "of b");
             // A case that needed nothing leaves the next one to be laid when it is wanted.
             assert_eq!(next.take(2).unwrap().result, "of c");
-            assert_eq!(told.recv().unwrap(), ("c".to_owned(), Beside::Nobody));
+            assert_eq!(told.recv().unwrap(), ("c".to_owned(), ProcessorShare::Nobody));
             next.go_on(2);
             assert!(next.take(3).is_none());
         });

@@ -22,7 +22,7 @@ use crate::base::interrupt::Interrupted;
 use crate::base::random::SplitMix;
 use crate::exit::Failure;
 
-use super::confirm::{Confirmed, confirm};
+use super::confirm::{Confirmation, confirm};
 use super::search::{Figures, Judge, Log, Refusal, SearchProgress, Verdict, search};
 
 /// Seconds that a verdict takes.
@@ -149,7 +149,7 @@ impl Runs {
         (found, tuner.best(4), judged)
     }
 
-    fn confirm(&self, judge: &mut Scripted<'_>, best: Vec<Tuning>) -> Option<Confirmed> {
+    fn confirm(&self, judge: &mut Scripted<'_>, best: Vec<Tuning>) -> Option<Confirmation> {
         let (op, _) = example();
         let clock = || self.now.get();
         confirm(best, &op.tune.default_tuning(), judge, 10.0, &clock, &mut SplitMix(3)).unwrap()

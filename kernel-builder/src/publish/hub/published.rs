@@ -48,7 +48,7 @@ pub fn fetch(
     for branch in candidates(&refs, target, bundle.version) {
         let Some(commit) = refs.head(&branch) else { continue };
         let files = hub.files(&target.repo, commit, "build")?;
-        let found = Found { bundle, target, hub, commit, files };
+        let found = BuildBranch { bundle, target, hub, commit, files };
         let metadata = found.metadata()?;
         if metadata.is_empty() {
             continue;
@@ -75,7 +75,7 @@ fn candidates(refs: &Refs, target: &Target, version: u64) -> Vec<String> {
 }
 
 /// A branch that may have builds.
-struct Found<'a> {
+struct BuildBranch<'a> {
     bundle: &'a Bundle,
     target: &'a Target,
     hub: &'a Hub,
@@ -83,7 +83,7 @@ struct Found<'a> {
     files: Vec<Entry>,
 }
 
-impl Found<'_> {
+impl BuildBranch<'_> {
     /// What each variant says of itself, where it does.
     fn metadata(&self) -> Result<BTreeMap<String, Value>, PublishError> {
         let mut found = BTreeMap::new();

@@ -70,7 +70,7 @@ pub fn provide(cache: &Path, cxx: &Compiler) -> Result<PortableKit, PortableErro
     if let Some(memo) = memo.filter(is_current) {
         return Ok(memo.kit);
     }
-    let found = Found::on_this_machine(cxx)?;
+    let found = SystemFiles::on_this_machine(cxx)?;
     let kit = found.kit(&root)?;
     if !files::is_dir(&kit.stubs) {
         make(&found, &kit, cxx)?;
@@ -92,14 +92,14 @@ fn is_current(memo: &Memo) -> bool {
 }
 
 /// The files of this machine.
-struct Found {
+struct SystemFiles {
     /// Libraries that get a stand-in, by SONAME; absent where an empty one is made.
     cut: BTreeMap<&'static str, Option<PathBuf>>,
     whole: BTreeMap<&'static str, PathBuf>,
     loader: &'static str,
 }
 
-impl Found {
+impl SystemFiles {
     fn on_this_machine(cxx: &Compiler) -> Result<Self, PortableError> {
         let mut cut = BTreeMap::new();
         for name in inputs::CUT {
@@ -151,7 +151,7 @@ impl Found {
 }
 
 /// Makes the kit's folder, whole or not at all.
-fn make(found: &Found, kit: &PortableKit, cxx: &Compiler) -> Result<(), PortableError> {
+fn make(found: &SystemFiles, kit: &PortableKit, cxx: &Compiler) -> Result<(), PortableError> {
     let target = kit.stubs.parent().unwrap_or(&kit.stubs);
     let staged = files::staging_beside(target)?;
     let mut newer = BTreeMap::new();

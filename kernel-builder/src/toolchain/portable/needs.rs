@@ -53,7 +53,7 @@ pub fn beyond(library: &Path, kit: &PortableKit) -> Result<Vec<Need>, PortableEr
         );
     }
     // A version can be wanted without a symbol, by the linker itself or by weak names: the loader refuses it as well.
-    for (_, version) in symbols::wanted(library, &data)? {
+    for (_, version) in symbols::required_versions(library, &data)? {
         let named = needs.iter().any(|need: &Need| need.version == version);
         if age(&version) == Age::Newer && !named {
             needs.push(Need { symbol: None, version });

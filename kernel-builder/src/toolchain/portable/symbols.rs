@@ -85,7 +85,7 @@ fn parse(data: &[u8]) -> object::read::Result<Library> {
 }
 
 /// Every version that a library wants of another one, as (file, version), from `.gnu.version_r`.
-pub(super) fn wanted(path: &Path, data: &[u8]) -> Result<Vec<(String, String)>, PortableError> {
+pub(super) fn required_versions(path: &Path, data: &[u8]) -> Result<Vec<(String, String)>, PortableError> {
     let read = || -> object::read::Result<Vec<(String, String)>> {
         let header = FileHeader64::<Endianness>::parse(data)?;
         let endian = header.endian()?;

@@ -5,11 +5,11 @@
 use kernel_plan::units::PythonDependency;
 use serde_json::json;
 
-use super::super::channel::{self, Ended};
+use super::super::channel::{self, RoleResult};
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::first_few;
 use super::super::torches::{self, OTHER_TORCH, suits};
-use super::super::{Loaded, Subject, VerifyError, gpu_present, registration};
+use super::super::{ImportReport, Subject, VerifyError, gpu_present, registration};
 use crate::base::process::{Ending, Limits};
 use crate::base::{env, files};
 use crate::protocol::verify::{self, CandidateJob, Event, Job};
@@ -36,7 +36,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         let then = match served.as_deref() {
             Ok([.., line]) => format!("`kernelwright verify --torch {line}` judges it"),
             Ok([]) => "no other torch is either".to_owned(),
-            Err(reason) => reason.clone(),
+            Err(missing) => missing.to_string(),
         };
         let summary = format!("the judge has torch {}, which this build is not for; {then}", python.torch);
         return Ok(vec![CheckResult::new("load", OTHER_TORCH, Outcome::Skipped, summary, json!({}))]);
@@ -104,7 +104,7 @@ fn lacking(error: &str) -> Option<&str> {
     known.chain(&["triton"]).any(|known| *known == module).then_some(module)
 }
 
-fn silence(ended: &Ended) -> String {
+fn silence(ended: &RoleResult) -> String {
     match ended.process.ending {
         Ending::Exit(code) => format!("the import ended the process with status {code}"),
         other => format!("the process {other} during the import"),
@@ -117,7 +117,7 @@ fn judge(subject: &mut Subject<'_>, package: &verify::Loaded, stands_in: bool) -
     subject.environment.device = Some(package.device.clone());
     let operators = package.operators.len();
     let has_function = package.has_function;
-    subject.loaded = Some(Loaded { cuda_available: package.cuda_available, has_function });
+    subject.loaded = Some(ImportReport { cuda_available: package.cuda_available, has_function });
     let (id, torch) = (&subject.artifact.id, &package.torch);
     let facts = json!({ "operators": package.operators, "torch": torch, "stand-ins": stands_in });
     let tvm_ffi = subject.artifact.is_tvm_ffi();

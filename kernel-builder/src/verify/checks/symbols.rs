@@ -120,8 +120,8 @@ pub(in crate::verify) fn judged(
         return (Outcome::Refused, text);
     }
     let visible = |names: &BTreeSet<String>| -> BTreeSet<String> {
-        let own = |name: &&String| !entry.is(name) && !LINKER.contains(&name.as_str());
-        names.iter().filter(own).cloned().collect()
+        let is_own = |name: &&String| !entry.is(name) && !LINKER.contains(&name.as_str());
+        names.iter().filter(is_own).cloned().collect()
     };
     let exported = visible(&interface.exported);
     if !exported.is_empty() {

@@ -30,7 +30,7 @@ use crate::base::process::ProcessError;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
-use crate::device::gpu::Gpu;
+use crate::device::gpu::{Gpu, NoDevice};
 use crate::device::wire::{About, Answer, Op};
 use crate::toolchain::PythonRuntime;
 
@@ -41,7 +41,7 @@ mod sanitized;
 pub(super) mod trials;
 
 pub(crate) use recall::recall;
-use trials::Lane;
+use trials::{Lane, LaunchFailure};
 
 /// How long the first answer of a worker may take.
 const START: std::time::Duration = std::time::Duration::from_secs(60);
@@ -129,13 +129,13 @@ pub(crate) fn arch_of(about: &About) -> String {
 }
 
 /// What the device is; nothing where there is none, with the reason.
-pub(crate) fn device(gpu: &mut Gpu) -> Result<Result<About, String>, VerifyError> {
+pub(crate) fn device(gpu: &mut Gpu) -> Result<Result<About, NoDevice>, VerifyError> {
     Ok(match gpu.ask(&[Op::About], START)? {
         Ok(answers) => match answers.into_iter().next() {
             Some(Answer::About(about)) => Ok(about),
-            _ => Err("the worker does not say what the device is".to_owned()),
+            _ => Err(NoDevice::Undescribed),
         },
-        Err(failure) => Err(failure.to_string()),
+        Err(failure) => Err(failure.into()),
     })
 }
 
@@ -175,8 +175,7 @@ pub(crate) fn judge(
         let oracle = stage.as_ref().map(|stage| stage.begin_oracle(scope, &schedule)).transpose()?;
         let started = Instant::now();
         let mut gpu = Gpu::new();
-        let about =
-            if super::gpu_present() { device(&mut gpu)? } else { Err("no NVIDIA GPU here".to_owned()) };
+        let about = if super::gpu_present() { device(&mut gpu)? } else { Err(NoDevice::Absent) };
         let own = about.as_ref().ok().map(arch_of);
         let mut archs = candidate.archs.clone();
         archs.extend(own.clone().filter(|own| !candidate.archs.contains(own)));
@@ -189,7 +188,7 @@ pub(crate) fn judge(
             Ok((codes, check)) => {
                 note("compile", vec![check], started);
                 note("resources", vec![used(&codes)?], Instant::now());
-                let refused = note("state", kept(&codes, options.strict), Instant::now());
+                let refused = note("state", check_state(&codes, options.strict), Instant::now());
                 let codes = if refused { Codes::new() } else { codes };
                 let at = own.and_then(|own| archs.iter().position(|arch| *arch == own));
                 at.and_then(|at| codes.into_iter().nth(at)).map(|(_, code)| code)
@@ -207,7 +206,7 @@ pub(crate) fn judge(
         let found = match (done, about, python) {
             // Refused: what nobody waits for any more is ended.
             (None, Ok(_), _) => vec![],
-            (_, Err(reason), _) => skipped(NO_GPU, format!("{reason}: the kernels were not started")),
+            (_, Err(missing), _) => skipped(NO_GPU, format!("{missing}: the kernels were not started")),
             (Some(_), Ok(_), None) => {
                 let text = "no Python with torch here: there is nothing to compare results with".to_owned();
                 skipped(NO_PYTHON, text)
@@ -267,7 +266,7 @@ fn compiled(
 ) -> Result<Result<(Codes, CheckResult), CheckResult>, VerifyError> {
     let launches = match launches(candidate, verified, schedule) {
         Ok(launches) => launches,
-        Err(reason) => return Ok(Err(refusal("verify::launch", reason, ""))),
+        Err(error) => return Ok(Err(refusal("verify::launch", chain(&error), ""))),
     };
     let mut codes = Codes::new();
     for arch in archs {
@@ -323,19 +322,28 @@ fn refusal(code: &str, text: String, log: &str) -> CheckResult {
     CheckResult::new("compile", code, Outcome::Refused, text, json!({ "log": log }))
 }
 
+/// A workload that `[launch]` does not start.
+#[derive(Debug, thiserror::Error)]
+#[error("workload `{case}`")]
+struct UnstartedCase {
+    case: String,
+    #[source]
+    cause: LaunchFailure,
+}
+
 /// The launch of every trial and of every workload that is measured.
 fn launches(
     candidate: &DeviceCandidate<'_>,
     verified: &[Case],
     schedule: &[ScheduledCase],
-) -> Result<Vec<ConcreteLaunch>, String> {
+) -> Result<Vec<ConcreteLaunch>, UnstartedCase> {
     let mut found: Vec<ConcreteLaunch> = Vec::new();
-    let mut add = |case: &Case, launch: Result<ConcreteLaunch, String>| {
-        let launch = launch.map_err(|reason| format!("workload `{}`: {reason}", case.id))?;
+    let mut add = |case: &Case, launch: Result<ConcreteLaunch, LaunchFailure>| {
+        let launch = launch.map_err(|cause| UnstartedCase { case: case.id.clone(), cause })?;
         if !found.contains(&launch) {
             found.push(launch);
         }
-        Ok::<(), String>(())
+        Ok::<(), UnstartedCase>(())
     };
     for (scheduled, case) in schedule.iter().zip(verified) {
         for trial in &scheduled.trials {
@@ -345,7 +353,7 @@ fn launches(
     if let Some(launch) = &candidate.op.launch {
         for case in cases(candidate, Purpose::Bench) {
             let tuning = candidate.settings.choose(candidate.op, &case).tuning;
-            add(&case, launch.evaluate(&case, &tuning).map_err(|error| error.to_string()))?;
+            add(&case, launch.evaluate(&case, &tuning).map_err(LaunchFailure::from))?;
         }
     }
     Ok(found)
@@ -365,7 +373,7 @@ fn used(codes: &Codes) -> Result<CheckResult, VerifyError> {
 }
 
 /// The state that the code keeps, and the clocks that it reads.
-fn kept(codes: &Codes, strict: bool) -> Vec<CheckResult> {
+fn check_state(codes: &Codes, strict: bool) -> Vec<CheckResult> {
     let all = codes
         .iter()
         .try_fold(State::default(), |all, (_, code)| Ok::<_, CodeError>(all.with(state::examine(code)?)));

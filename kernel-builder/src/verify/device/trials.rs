@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::launch::ConcreteLaunch;
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
+use kernel_plan::spec::{LaunchError, OpSpec};
 use serde_json::Value;
 
-use super::super::channel::Ended;
+use super::super::channel::RoleResult;
 use super::super::run::Run;
 use super::super::schedule::{Form, GUARD, ScheduledCase, Trial};
 use super::super::stage::Stage;
@@ -57,6 +57,17 @@ pub(super) fn case_of(case: &Case, scheduled: &ScheduledCase, trial: &Trial) -> 
     case
 }
 
+/// Why a call has no launch.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LaunchFailure {
+    /// op.toml does not say how to start a kernel.
+    #[error("op.toml has no [launch]")]
+    Undeclared,
+    /// `[launch]` has no numbers for this call.
+    #[error(transparent)]
+    Evaluation(#[from] LaunchError),
+}
+
 /// The launch of one trial.
 pub(super) fn launch_of(
     op: &OpSpec,
@@ -64,10 +75,10 @@ pub(super) fn launch_of(
     scheduled: &ScheduledCase,
     trial: &Trial,
     settings: &Settings,
-) -> Result<ConcreteLaunch, String> {
-    let Some(launch) = &op.launch else { return Err("op.toml has no [launch]".to_owned()) };
+) -> Result<ConcreteLaunch, LaunchFailure> {
+    let launch = op.launch.as_ref().ok_or(LaunchFailure::Undeclared)?;
     let case = case_of(case, scheduled, trial);
-    launch.evaluate(&case, &settings.choose(op, &case).tuning).map_err(|error| error.to_string())
+    Ok(launch.evaluate(&case, &settings.choose(op, &case).tuning)?)
 }
 
 /// One worker with the candidate's machine code.
@@ -151,7 +162,7 @@ impl<'a> Lane<'a> {
     ) -> Result<Result<(), CodedText>, VerifyError> {
         let launch = match launch_of(self.op, case, scheduled, trial, self.settings) {
             Ok(launch) => launch,
-            Err(reason) => return Ok(Err((LAUNCH, format!("cannot be started: {reason}")))),
+            Err(error) => return Ok(Err((LAUNCH, format!("cannot be started: {error}")))),
         };
         let mut ops = Vec::new();
         if self.loaded_in != Some(self.gpu.generation()) || !self.gpu.lives() {
@@ -268,10 +279,10 @@ fn workspaces(arena: &Arena, trial: &Trial, guards: &Path) -> Result<Result<(), 
 }
 
 /// The end of a run, in the words of one that had a process of its own.
-fn ended(wall: Duration, done: bool) -> Ended {
+fn ended(wall: Duration, done: bool) -> RoleResult {
     let process =
         Finished { ending: Ending::Exit(0), stdout: vec![], stderr: vec![], wall, peak_resident: 0 };
-    Ended { process, done, forged: 0, unreadable: None, opened: vec![] }
+    RoleResult { process, done, forged: 0, unreadable: None, opened: vec![] }
 }
 
 /// A setting, for people.

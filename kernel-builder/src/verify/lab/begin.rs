@@ -12,7 +12,7 @@ use super::layout::{self, ARENA, Layout};
 use super::{Lab, OWN, examine, load};
 use crate::base::random;
 use crate::compile::nvrtc::{Code, Compiler, Source};
-use crate::device::gpu::Gpu;
+use crate::device::gpu::{Gpu, NoDevice};
 use crate::device::wire::{About, Op};
 
 /// The judge's own kernels.
@@ -23,8 +23,8 @@ pub(super) const SOURCE: &str = concat!(
 /// What may not be had.
 #[derive(Debug)]
 pub(crate) enum NoLab {
-    /// There is no device, or it refuses even the judge; the reason.
-    Device(String),
+    /// There is no device, or it refuses even the judge.
+    Device(NoDevice),
     /// The oracle or the compiler failed.
     Failed(VerifyError),
 }
@@ -71,7 +71,7 @@ impl Lab {
             let _about = started.join();
             put
         });
-        put.map_err(VerifyError::from)?.map_err(|failure| NoLab::Device(failure.to_string()))?;
+        put.map_err(VerifyError::from)?.map_err(|failure| NoLab::Device(failure.into()))?;
         Ok(Self {
             runner,
             checker,

@@ -18,7 +18,7 @@ use crate::toolchain::PythonRuntime;
 
 /// Who else is at work while the groundwork of a case is laid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beside {
+pub(crate) enum ProcessorShare {
     /// Nobody: every processor is free.
     Nobody,
     /// Another case is searched or measured, and comes first: the oracle has half of the processors and a low priority.
@@ -47,14 +47,14 @@ impl Groundwork {
         project: &Path,
         case: &Case,
         python: &PythonRuntime,
-        beside: Beside,
+        beside: ProcessorShare,
     ) -> Result<Self, VerifyError> {
         let threads = match beside {
-            Beside::Nobody => env::processors(),
-            Beside::Others => (env::processors() / 2).max(1),
+            ProcessorShare::Nobody => env::processors(),
+            ProcessorShare::Others => (env::processors() / 2).max(1),
         };
         let stage = Stage::new(python, op, project, Device::Cuda, threads, None)?;
-        let stage = if beside == Beside::Others { stage.behind_others() } else { stage };
+        let stage = if beside == ProcessorShare::Others { stage.behind_others() } else { stage };
         let (scheduled, timed) = pool::scheduled(op, case);
         stage.beside_oracle(std::slice::from_ref(&scheduled), || Ok(()))?;
         let rows = files::scratch()?;
@@ -103,7 +103,7 @@ mod tests {
             Err(reason) => return eprintln!("{reason}"),
         };
         let (op, case) = example();
-        let laid = Groundwork::lay(&op, &project(), &case, &runtime, Beside::Others).unwrap();
+        let laid = Groundwork::lay(&op, &project(), &case, &runtime, ProcessorShare::Others).unwrap();
         // 64 calls of a graph on tensors of 2 MiB, and three sets that are judged alone.
         assert_eq!((laid.scheduled.sets.len(), laid.timed, laid.pool.known.len()), (67, 64, 67));
         let mut named = Vec::new();
@@ -124,7 +124,7 @@ mod tests {
         let folder = files::scratch().unwrap();
         let python = scripted(folder.path(), "echo no torch >&2; exit 3");
         let (op, case) = example();
-        let error = Groundwork::lay(&op, &project(), &case, &python, Beside::Others).err().unwrap();
+        let error = Groundwork::lay(&op, &project(), &case, &python, ProcessorShare::Others).err().unwrap();
         assert!(matches!(error, VerifyError::Harness { role: "oracle", .. }), "{error}");
         assert!(error.to_string().contains("no torch"), "{error}");
     }
@@ -140,7 +140,8 @@ mod tests {
         let (send, receive) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let ahead = BackgroundTask::begin(scope, || {
-                send.send(Groundwork::lay(&op, &project, &case, &python, Beside::Others).err()).unwrap();
+                send.send(Groundwork::lay(&op, &project, &case, &python, ProcessorShare::Others).err())
+                    .unwrap();
             });
             while !files::exists(&began) {
                 std::thread::yield_now();

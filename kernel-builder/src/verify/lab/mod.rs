@@ -34,7 +34,7 @@ mod pool;
 pub(super) mod refusal;
 
 pub(crate) use begin::NoLab;
-pub(crate) use groundwork::{Beside, Groundwork};
+pub(crate) use groundwork::{Groundwork, ProcessorShare};
 use layout::{ARENA, Layout};
 use pool::SetBuffers;
 pub(crate) use refusal::{Attempt, CandidateRefusal};
@@ -82,7 +82,7 @@ pub(crate) struct Lab {
 }
 
 /// A candidate whose machine code is loaded.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedCandidate {
     /// What each slot's call starts, in an order that nobody can foresee.
     pub calls: Vec<Call>,
     /// The same with the inputs of the last slot: calls on one input set, each with outputs of its own.
@@ -94,8 +94,8 @@ pub(crate) struct Loaded {
 
 impl Lab {
     /// Seconds that the worker with the candidates and the one that compares were asked things, so far.
-    pub(crate) fn asked(&self) -> (Duration, Duration) {
-        (self.runner.asked(), self.checker.asked())
+    pub(crate) fn request_time(&self) -> (Duration, Duration) {
+        (self.runner.request_time(), self.checker.request_time())
     }
 
     /// What the device is.
@@ -133,7 +133,7 @@ impl Lab {
         &mut self,
         launch: &ConcreteLaunch,
         code: &Code,
-    ) -> Result<Attempt<Loaded>, VerifyError> {
+    ) -> Result<Attempt<LoadedCandidate>, VerifyError> {
         let wanted = Layout::new(&self.scheduled, &launch.workspaces, self.slots());
         // What was planned in the running worker, a copy for one, names addresses in its piece: a larger one is another
         // worker's. One that is too large is good for what needs less.
@@ -172,7 +172,7 @@ impl Lab {
         Ok(match calls {
             Ok((calls, alike)) => {
                 let calls = order.into_iter().map(|slot| calls[slot].clone()).collect();
-                Ok(Loaded { calls, alike, functions, modules })
+                Ok(LoadedCandidate { calls, alike, functions, modules })
             }
             Err(error) => {
                 self.give_up();
@@ -182,7 +182,7 @@ impl Lab {
     }
 
     /// Forgets a candidate.
-    pub(crate) fn unload(&mut self, loaded: &Loaded) -> Result<(), VerifyError> {
+    pub(crate) fn unload(&mut self, loaded: &LoadedCandidate) -> Result<(), VerifyError> {
         if self.is_ready() {
             let modules = (0..loaded.modules).map(|module| Op::Unload { module: CANDIDATE + module });
             let ops: Vec<Op> = self.watched.end().into_iter().chain(modules).collect();
@@ -210,7 +210,7 @@ impl Lab {
     ///
     /// # Errors
     /// As [`Self::load`]; gives the largest error as a share of the bound.
-    pub(crate) fn trial(&mut self, loaded: &Loaded) -> Result<Attempt<f64>, VerifyError> {
+    pub(crate) fn trial(&mut self, loaded: &LoadedCandidate) -> Result<Attempt<f64>, VerifyError> {
         let sets = self.known.len();
         let run = [Op::Run { calls: loaded.calls.clone() }];
         let assignment = self.next(sets);
@@ -224,7 +224,7 @@ impl Lab {
         self.judged(assignment, ops)
     }
 
-    /// [`Self::timed`] with the same contents in every slot, for [`Loaded::alike`].
+    /// [`Self::timed`] with the same contents in every slot, for [`LoadedCandidate::alike`].
     pub(crate) fn timed_alike(&mut self, ops: &[Op]) -> Result<Attempt<(Vec<Answer>, f64)>, VerifyError> {
         let (mut assignment, poison) = self.next(self.timed);
         let set = assignment.last().copied().unwrap_or_default();

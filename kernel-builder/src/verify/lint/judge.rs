@@ -22,7 +22,7 @@ pub(super) type Subject = (&'static str, String);
 
 /// What was found in one case.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct CaseFindings {
     /// The cases with how near the wrong answer came.
     pub findings: BTreeMap<Subject, Vec<(String, f64)>>,
     /// Relations, and whether they hold.
@@ -47,7 +47,7 @@ struct Output<'a> {
 }
 
 /// Holds every wrong answer against every bound that the case stands for.
-pub(super) fn judge(linted: &Linted, computed: &Computed) -> Found {
+pub(super) fn judge(linted: &Linted, computed: &Computed) -> CaseFindings {
     let case = &linted.scheduled;
     let elements: usize = case.outputs.iter().map(TensorSpec::elements).sum();
     let plain_sets = linted.roles.iter().filter(|role| **role == Role::Plain).count();
@@ -58,7 +58,7 @@ pub(super) fn judge(linted: &Linted, computed: &Computed) -> Found {
         outputs.push(Output { tensor, place, first, plain: (0..plain_sets).map(of).collect() });
         first += tensor.elements();
     }
-    let mut found = Found::default();
+    let mut found = CaseFindings::default();
     let mut known: Vec<(&[Bound], BTreeMap<Subject, f64>)> = Vec::new();
     for StandsFor { id, bounds, .. } in &linted.stands_for {
         let findings = match known.iter().find(|(other, _)| other == bounds) {

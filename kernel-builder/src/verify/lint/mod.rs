@@ -167,7 +167,7 @@ fn compute(
         let values = &values;
         let judge = scope.spawn(move || {
             for linted in computed.iter().filter_map(|place| linted.get(place)) {
-                each(linted, &taken(values, linted)?);
+                each(linted, &take_values(values, linted)?);
             }
             Ok::<(), FileError>(())
         });
@@ -203,7 +203,7 @@ fn compute(
 }
 
 /// Reads the files of one case and removes them.
-fn taken(values: &Path, linted: &Linted) -> Result<Computed, FileError> {
+fn take_values(values: &Path, linted: &Linted) -> Result<Computed, FileError> {
     let place = linted.scheduled.place;
     let mut computed = Computed { outputs: vec![], inputs: vec![] };
     for (set, role) in linted.roles.iter().enumerate() {

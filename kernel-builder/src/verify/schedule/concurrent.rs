@@ -69,7 +69,7 @@ fn add_to_large(case: &mut ScheduledCase, device: Device) {
 }
 
 fn add_streams(case: &mut ScheduledCase, device: Device, calls: usize) {
-    let given = given(case);
+    let given = first_form(case);
     for place in (0..calls).filter(|_| device == Device::Cuda) {
         // The sets alternate with the streams, the forms with every two calls.
         let form = if place / 2 % 2 == 0 { Form::Functional } else { given };
@@ -78,7 +78,7 @@ fn add_streams(case: &mut ScheduledCase, device: Device, calls: usize) {
 }
 
 fn add_overwritten(case: &mut ScheduledCase) {
-    let given = given(case);
+    let given = first_form(case);
     for place in 0..OVERWRITTEN {
         let form = if place < 2 { Form::Functional } else { given };
         add(case, Purpose::Overwritten, Manner::Overwritten, place % 2, form, None);
@@ -109,7 +109,7 @@ fn add_scrambled(case: &mut ScheduledCase) {
 }
 
 /// The form of a case's first trial: into given tensors, where it takes them.
-fn given(case: &ScheduledCase) -> Form {
+fn first_form(case: &ScheduledCase) -> Form {
     case.trials.first().map_or(Form::Functional, |trial| trial.form)
 }
 
