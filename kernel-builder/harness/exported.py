@@ -18,7 +18,12 @@ from torch.export import Dim
 from torch.fx.proxy import TracerBase
 
 # Operators that a translation takes whole, of those that core ATen takes apart.
-WHOLE = ("logsumexp.default",)
+WHOLE = (
+    "logsumexp.default",
+    "linear.default",
+    "matmul.default",
+    "scaled_dot_product_attention.default",
+)
 
 
 class Untranslated(Exception):  # noqa: N818, it says what a function is
@@ -41,8 +46,10 @@ class Untranslated(Exception):  # noqa: N818, it says what a function is
 class Lengths:
     """Lengths and numbers of a graph as the report has them, with the symbols that they use."""
 
-    def __init__(self, hints: dict, least: dict) -> None:
+    def __init__(self, hints: dict, least: dict, floors: bool) -> None:
         self.hints, self.least, self.used = hints, least, {}
+        # Whether lengths may be quotients that are rounded down, as behind a convolution with a stride.
+        self.floors, self.floored = floors, {}
 
     def symbol(self, name: str, hint: int, quotient=None, least: int = 0) -> str:
         self.used[name] = {"hint": hint, "min": least, "quotient": quotient}
@@ -85,10 +92,19 @@ class Lengths:
         if of.is_Add and len(of.args) == 2 and of.args[0].is_Integer and 0 < int(of.args[0]) < by:
             added, of = int(of.args[0]), of.args[1]
         if not of.is_Symbol or self.hints[str(of)] % by:
+            if self.floors:
+                return self.floor(of + added, by)
             raise Untranslated(f"a length is ({of + added}) // {by}, and {of} is not a multiple of {by} in the call")
         name = f"{of}_by_{by}"
         self.terms(of)
         return [[1, [self.symbol(name, self.hints[str(of)] // by, [str(of), by])]]]
+
+    def floor(self, of, by: int) -> list:
+        """`of // by` as a symbol of its own."""
+        name = self.floored.setdefault((of, by), f"floor_{len(self.floored) + 1}")
+        value = int(of.subs({one: self.hints[str(one)] for one in of.free_symbols})) // by
+        self.used[name] = {"hint": value, "min": 0, "quotient": None, "computed": [self.terms(of), by]}
+        return [[1, [name]]]
 
     def quantity(self, expr) -> Any:
         """A number that follows from lengths."""
@@ -140,12 +156,19 @@ def quoting(path: str):
         setattr(tracer, name, before)
 
 
-def exported_of(called, tensors: list, dynamic: bool, path: str):
-    """The exported program of a call."""
-    kind = Dim.AUTO if dynamic else Dim.STATIC
-    shapes = (tuple(dict.fromkeys(range(one.dim()), kind) for one in tensors),)
+def exported_of(called, tensors: list, kinds: list, path: str):
+    """The exported program of a call; `kinds` say of each tensor whether its lengths are symbols."""
+    shapes = (tuple(dict.fromkeys(range(one.dim()), kind) for one, kind in zip(tensors, kinds)),)
     with quoting(path):
         return torch.export.export(called, tuple(tensors), dynamic_shapes=shapes)
+
+
+def kinds_of(subject, names: list[str], tensors: list, dynamic: bool) -> list:
+    """Which tensors of a call have lengths that are symbols. Those of a module's convolutions are what they are."""
+    return [
+        Dim.AUTO if dynamic and not (name in subject.state and one.dim() > 2) else Dim.STATIC
+        for name, one in zip(names, tensors)
+    ]
 
 
 def table():
@@ -176,7 +199,8 @@ def lengths_of(nodes, limits: dict, path: str) -> Lengths:
         # 2 is what export always asks for; a formula that holds there holds for less.
         lower = int(limit.lower)
         least[str(symbol)] = 0 if lower <= 2 else lower
-    return Lengths(hints, least)
+    floors = any(re.search("convolution|pool", str(node.target)) for node in nodes)
+    return Lengths(hints, least, floors)
 
 
 class Described:

@@ -15,11 +15,12 @@ import warnings
 import torch
 
 from calls import FLOATS, usual, widened
-from exported import Untranslated, exported_of, graph, identifier, table
+from exported import Untranslated, exported_of, graph, identifier, kinds_of, table
 from gradients import gradient
 
 # Parameters that hold one number for each element of the last axis in most functions.
 VECTORS = re.compile(r"(^|_)(weight|bias|gamma|beta|scale|shift|gain)$")
+LIBRARY = re.compile(r"(linear|matmul|mm|addmm|bmm|baddbmm|convolution|scaled_dot_product_attention)$")
 LENGTHS = (6, 10, 14, 16)
 CASTS = ("_to_copy.default", "clone.default")
 PINNED = """    with _Widened() if {first}.dtype == torch.float64 else nullcontext():
@@ -253,8 +254,16 @@ def failure(error: Exception, path: str) -> Untranslated:
     return Untranslated(f"{type(error).__name__}: {error}".splitlines()[0][:300], line, text)
 
 
+def kept_by_pytorch(found: dict) -> str | None:
+    """An operator of a graph that stays PyTorch's, so that no kernel of ours is the gradient of the whole."""
+    names = [node["op"].removeprefix("aten.").split(".")[0] for node in found["nodes"]]
+    return next((name for name in names if LIBRARY.match(name)), None)
+
+
 def gradient_or_reason(subject, exported, names: list[str], found: dict, function: str) -> dict:
     """The gradient, or why there is none; the function is translated all the same."""
+    if kept_by_pytorch(found):
+        return {"gradient": None, "ungraded": f"it calls PyTorch's `{kept_by_pytorch(found)}`"}
     try:
         with usual(torch):
             return {"gradient": gradient(subject, exported, names, found, function), "ungraded": None}
@@ -272,12 +281,13 @@ def of_call(subject, names: list[str], values: list, dynamic: bool) -> dict:
         with torch.no_grad():
             called(*[one.clone() for one in values])
         tensors, variable = narrowed(values, torch.bfloat16)
-        exported = exported_of(called, tensors, dynamic, subject.module.__file__)
+        kinds = kinds_of(subject, names, tensors, dynamic)
+        exported = exported_of(called, tensors, kinds, subject.module.__file__)
         program = exported.run_decompositions(table())
         found = {**graph(subject, program, names), "variable": variable}
         refuse_aliases(called, [one.clone() for one in values], names)
         if variable:
-            wide = exported_of(called, narrowed(values, torch.float32)[0], dynamic, subject.module.__file__)
+            wide = exported_of(called, narrowed(values, torch.float32)[0], kinds, subject.module.__file__)
             if operators(wide.run_decompositions(table())) != operators(program):
                 raise Untranslated("it has other operators, or other dtypes inside, for bfloat16 than for float32")
     inputs = [one["name"] for one in found["inputs"]]
