@@ -13,7 +13,7 @@ pub struct Refusal {
     /// The operator, if it is one's.
     pub op: Option<String>,
     /// The name of that operator in the graph.
-    pub(super) node: Option<String>,
+    pub(super) node: Option<Box<str>>,
     /// Its line in the person's file.
     pub line: Option<u32>,
     /// The text of the line.
@@ -85,7 +85,7 @@ impl Refusal {
         let op = self.op.unwrap_or_else(|| node.op.clone());
         Self {
             op: Some(op),
-            node: self.node.or_else(|| Some(node.name.clone())),
+            node: self.node.or_else(|| Some(node.name.as_str().into())),
             line: self.line.or(node.line),
             text: self.text.or_else(|| node.text.clone()),
             ..self

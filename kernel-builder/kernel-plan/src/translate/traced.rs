@@ -9,6 +9,9 @@ use serde_json::Value as Json;
 
 use super::length::Length;
 
+/// A term of a length: a factor and symbols.
+pub(super) type Term = (i64, Vec<String>);
+
 /// The graph of one call.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Traced {
@@ -73,7 +76,7 @@ pub struct TracedSymbol {
     pub quotient: Option<(String, i64)>,
     /// For a length that is no polynomial: the dividend and the divisor that it is the quotient of, rounded down.
     #[serde(default)]
-    pub computed: Option<(Vec<(i64, Vec<String>)>, i64)>,
+    pub computed: Option<(Vec<Term>, i64)>,
 }
 
 impl TracedSymbol {
@@ -141,7 +144,7 @@ pub enum Quantity {
 impl Traced {
     /// Puts other lengths in the place of all lengths of tensors and arguments.
     pub(super) fn replace_lengths(&mut self, replaced: &dyn Fn(&Length) -> Length) {
-        let of_terms = |terms: &[(i64, Vec<String>)]| replaced(&length(terms)).terms();
+        let of_terms = |terms: &[Term]| replaced(&length(terms)).terms();
         let tensor =
             |tensor: &mut TracedTensor| tensor.shape.iter_mut().for_each(|axis| *axis = of_terms(axis));
         self.inputs.iter_mut().for_each(|input| tensor(&mut input.tensor));
@@ -155,11 +158,8 @@ impl Traced {
     }
 }
 
-/// Terms of a length in a report.
-type Terms = Vec<(i64, Vec<String>)>;
-
 /// Replaces the lengths of an argument: `{"length": TERMS}`, and `["length", TERMS]` within a quantity.
-fn replace_in(json: &mut Json, replaced: &dyn Fn(&[(i64, Vec<String>)]) -> Terms) {
+fn replace_in(json: &mut Json, replaced: &dyn Fn(&[Term]) -> Vec<Term>) {
     match json {
         Json::Object(fields) => {
             for (key, value) in fields.iter_mut() {

@@ -124,8 +124,7 @@ fn depths(graph: &Graph<'_>, readers: &BTreeMap<&str, Vec<Reader>>) -> Vec<usize
         let moved: i64 = graph.sources(place).iter().map(cost).sum();
         let is_item =
             |value: &&str| graph.producer(value).is_some_and(|one| graph.traced.nodes[one].results.len() > 1);
-        if moved <= 2 * graph.elements(&node.name) && !graph.sources(place).iter().any(|value| is_item(value))
-        {
+        if moved <= 2 * graph.elements(&node.name) && !graph.sources(place).iter().any(is_item) {
             depths[place] = later;
         }
     }

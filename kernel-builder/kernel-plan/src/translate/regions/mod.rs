@@ -124,7 +124,7 @@ fn attempt(traced: &Traced, stays: &BTreeSet<String>) -> Result<Division, Obstac
 
 /// The operator of a refusal stays PyTorch's, if it can.
 fn kept(traced: &Traced, refusal: Refusal) -> Obstacle {
-    let node = refusal.node.as_ref().and_then(|name| traced.nodes.iter().find(|node| node.name == *name));
+    let node = refusal.node.as_ref().and_then(|name| traced.nodes.iter().find(|node| node.name == **name));
     match node {
         Some(node) if may_stay(node) => Obstacle::Stays(node.name.clone()),
         _ => Obstacle::Refused(refusal),
