@@ -40,13 +40,18 @@ class Problem(TypedDict):
     op: str | None
 
 
-class Symbol(TypedDict):
+class RoundedDown(TypedDict, total=False):
+    """A length that is a quotient, rounded down: what is divided, and by what."""
+
+    computed: tuple[Terms, int]
+
+
+class Symbol(RoundedDown):
     """A length of the call that was traced, its least value, and the symbol that it is a part of."""
 
     hint: int
     min: int
     quotient: tuple[str, int] | None
-
 
 class TensorReport(TypedDict):
     """A tensor of a graph."""
@@ -86,7 +91,12 @@ class GraphReport(TypedDict):
 
 
 # Operators that a translation takes whole, of those that core ATen takes apart.
-WHOLE = ("logsumexp.default",)
+WHOLE = (
+    "logsumexp.default",
+    "linear.default",
+    "matmul.default",
+    "scaled_dot_product_attention.default",
+)
 
 
 class Untranslated(Exception):  # noqa: N818, it says what a function is
@@ -109,9 +119,12 @@ class Untranslated(Exception):  # noqa: N818, it says what a function is
 class Lengths:
     """Lengths and numbers of a graph as the report has them, with the symbols that they use."""
 
-    def __init__(self, hints: dict[str, int], least: dict[str, int]) -> None:
+    def __init__(self, hints: dict[str, int], least: dict[str, int], floors: bool) -> None:
         self.hints, self.least = hints, least
         self.used: dict[str, Symbol] = {}
+        # Whether lengths may be quotients that are rounded down, as behind a convolution with a stride.
+        self.floors = floors
+        self.floored: dict[tuple[Expression, int], str] = {}
 
     def symbol(self, name: str, hint: int, quotient: tuple[str, int] | None = None, least: int = 0) -> str:
         self.used[name] = {"hint": hint, "min": least, "quotient": quotient}
@@ -155,12 +168,21 @@ class Lengths:
         if whole.is_Add and len(whole.args) == 2 and whole.args[0].is_Integer and 0 < int(whole.args[0]) < by:
             added, whole = int(whole.args[0]), whole.args[1]
         if not whole.is_Symbol or self.hints[str(whole)] % by:
+            if self.floors:
+                return self.floor(whole + added, by)
             raise Untranslated(
                 f"a length is ({whole + added}) // {by}, and {whole} is not a multiple of {by} in the call"
             )
         name = f"{whole}_by_{by}"
         self.terms(whole)
         return [(1, [self.symbol(name, self.hints[str(whole)] // by, (str(whole), by))])]
+
+    def floor(self, whole: Expression, by: int) -> Terms:
+        """`whole // by` as a symbol of its own."""
+        name = self.floored.setdefault((whole, by), f"floor_{len(self.floored) + 1}")
+        value = int(whole.subs({one: self.hints[str(one)] for one in whole.free_symbols})) // by
+        self.used[name] = {"hint": value, "min": 0, "quotient": None, "computed": (self.terms(whole), by)}
+        return [(1, [name])]
 
     def quantity(self, expr: Expression) -> Any:
         """A number that follows from lengths."""
@@ -214,13 +236,20 @@ def quoting(path: str) -> Generator[None]:
         setattr(tracer, name, before)
 
 
-def exported_of(called: Callable[..., Any], tensors: list[Tensor], dynamic: bool, path: str) -> ExportedProgram:
-    """The exported program of a call."""
-    kind = Dim.AUTO if dynamic else Dim.STATIC
-    shapes: Any = (tuple(dict.fromkeys(range(one.dim()), kind) for one in tensors),)
+def exported_of(called: Callable[..., Any], tensors: list[Tensor], kinds: list[Any], path: str) -> ExportedProgram:
+    """The exported program of a call; `kinds` say of each tensor whether its lengths are symbols."""
+    shapes: Any = (tuple(dict.fromkeys(range(one.dim()), kind) for one, kind in zip(tensors, kinds)),)
     with quoting(path):
         # A module, which `callable` of subject.py makes for functions, too.
         return torch.export.export(cast("torch.nn.Module", called), tuple(tensors), dynamic_shapes=shapes)
+
+
+def kinds_of(subject: Subject, names: list[str], tensors: list[Tensor], dynamic: bool) -> list[Any]:
+    """Which tensors of a call have lengths that are symbols. Those of a module's convolutions are what they are."""
+    return [
+        Dim.AUTO if dynamic and not (name in subject.state and one.dim() > 2) else Dim.STATIC
+        for name, one in zip(names, tensors)
+    ]
 
 
 def table() -> dict[Any, Callable[..., Any]]:
@@ -265,7 +294,8 @@ def lengths_of(nodes: list[Node], limits: Mapping[Any, Any], path: str) -> Lengt
         # 2 is what export always asks for; a formula that holds there holds for less.
         lower = int(limit.lower)
         least[str(symbol)] = 0 if lower <= 2 else lower
-    return Lengths(hints, least)
+    floors = any(re.search("convolution|pool", str(node.target)) for node in nodes)
+    return Lengths(hints, least, floors)
 
 
 class Described:

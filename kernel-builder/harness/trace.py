@@ -87,18 +87,21 @@ def report(torch: ModuleType, job: TraceJob, name: str | None) -> dict[str, Any]
     known: dict[str, list[str]] = {}
     near = any("facts" in one for one in tried)
     torch.set_default_dtype(torch.float32)
-    graph, error = (None, None) if near else guessed(torch, subject)
-    if not near:
+    translated: dict[str, Any] = {"translation": None, "untranslated": None}
+    if job.translates and not near:
+        from translation import translation
+
+        subject.resize(16)
+        translated = dict(translation(subject))
+    # What is near is of interest where there is neither; exporting every template's reference takes most of the time.
+    looked = not near and translated["translation"] is None
+    graph, error = guessed(torch, subject) if looked else (None, None)
+    if looked:
         for template in job.templates:
             reference = Reference(torch, template)
             numbers = {one.name: ("is", one.default) for one in reference.op.scalars}
             trial = {"numbers": numbers, "changed": {}}
             known[reference.name] = attempts.template_ops(reference, reference.forms[0], trial)
-    translated: dict[str, Any] = {"translation": None, "untranslated": None}
-    if job.translates and not near:
-        from translation import translation
-
-        translated = dict(translation(subject))
     return {
         "torch": torch.__version__,
         "name": subject.name,

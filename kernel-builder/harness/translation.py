@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import torch
 
 from calls import FLOATS, usual, widened
-from exported import GraphReport, Problem, Untranslated, exported_of, graph, identifier, table
+from exported import GraphReport, Problem, Untranslated, exported_of, graph, identifier, kinds_of, table
 from gradients import GradientReport, Reference, VariableGraph, gradient
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # Parameters that hold one number for each element of the last axis in most functions.
 VECTORS = re.compile(r"(^|_)(weight|bias|gamma|beta|scale|shift|gain)$")
+LIBRARY = re.compile(r"(linear|matmul|mm|addmm|bmm|baddbmm|convolution|scaled_dot_product_attention)$")
 LENGTHS = (6, 10, 14, 16)
 CASTS = ("_to_copy.default", "clone.default")
 PINNED = """    with _Widened() if {first}.dtype == torch.float64 else nullcontext():
@@ -292,10 +293,18 @@ def failure(error: Exception, path: str) -> Untranslated:
     return Untranslated(f"{type(error).__name__}: {error}".splitlines()[0][:300], line, text)
 
 
+def kept_by_pytorch(found: VariableGraph) -> str | None:
+    """An operator of a graph that stays PyTorch's, so that no kernel of ours is the gradient of the whole."""
+    names = [node["op"].removeprefix("aten.").split(".")[0] for node in found["nodes"]]
+    return next((name for name in names if LIBRARY.match(name)), None)
+
+
 def gradient_or_reason(
     subject: Subject, exported: ExportedProgram, names: list[str], found: VariableGraph, function: str
 ) -> Graded:
     """The gradient, or why there is none; the function is translated all the same."""
+    if kept_by_pytorch(found):
+        return {"gradient": None, "ungraded": f"it calls PyTorch's `{kept_by_pytorch(found)}`"}
     try:
         with usual(torch):
             return {"gradient": gradient(subject, exported, names, found, function), "ungraded": None}
@@ -314,12 +323,13 @@ def translation_of_call(subject: Subject, names: list[str], values: list[Tensor]
         with torch.no_grad():
             called(*[one.clone() for one in values])
         tensors, variable = narrowed(values, torch.bfloat16)
-        exported = exported_of(called, tensors, dynamic, subject.path)
+        kinds = kinds_of(subject, names, tensors, dynamic)
+        exported = exported_of(called, tensors, kinds, subject.path)
         program = exported.run_decompositions(table())
         found: VariableGraph = {**graph(subject, program, names), "variable": variable}
         refuse_aliases(called, [one.clone() for one in values], names)
         if variable:
-            wide = exported_of(called, narrowed(values, torch.float32)[0], dynamic, subject.path)
+            wide = exported_of(called, narrowed(values, torch.float32)[0], kinds, subject.path)
             if operators(wide.run_decompositions(table())) != operators(program):
                 raise Untranslated("it has other operators, or other dtypes inside, for bfloat16 than for float32")
     inputs = [one["name"] for one in found["inputs"]]

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Translates functions and their gradients, compiles the code for the processor, and compares it with PyTorch.
 
+A function with operators that stay PyTorch's (parts.py) runs as its package does: PyTorch's operators, and the compiled regions.
+
     PYTHONPATH=SITE python3 tests/translation/check.py --emit target/debug/examples/translate --seed 7 --drawn 8
 
 `--emit` is the example `translate` of kernel-plan, `--drawn` how many functions are drawn of the seed, `--share K/N` takes the K-th
@@ -212,6 +214,53 @@ class Operation:
             raise Wrong(f"{what}: {own[place]:.8g}, exact {exact[place]:.8g}, PyTorch {usual[place]:.8g}, allowed {allowed:.3g}")
 
 
+class Parts:
+    """A function whose parts are translated: the steps of its package, with the compiled code of its regions as operators."""
+
+    def __init__(self, name: str, files: dict, function) -> None:
+        self.name, self.function = name, function
+        self.whole = Operation(name, {"op": files["op"], "body": ""}, function)
+        self.regions = [Operation(one["name"], one, None) for one in files["regions"]]
+        space: dict = {"__name__": name}
+        exec(compile(files["forward"], f"{name}_forward.py", "exec"), space)
+        self.forward = space[name]
+
+    def compiled(self, folder: Path) -> None:
+        for one in self.regions:
+            one.compiled(folder)
+
+    def operator(self, region: Operation):
+        """A region as the package has it: it takes contiguous tensors, and finds the lengths in their shapes."""
+
+        def called(*tensors):
+            lengths: dict[str, int] = {}
+            for one, tensor in zip(region.op["inputs"].values(), tensors):
+                if not tensor.is_contiguous():
+                    raise Wrong(f"`{region.name}` gets a tensor that is not contiguous")
+                for axis, length in zip(one["shape"], tensor.shape):
+                    if lengths.setdefault(axis, length) != length:
+                        raise Wrong(f"`{region.name}` gets {axis} = {length} beside {lengths[axis]}")
+            return region.run(list(tensors), lengths, 1)
+
+        results = len(region.op["outputs"])
+        return lambda *tensors: called(*tensors)[0] if results == 1 else tuple(called(*tensors))
+
+    def compare(self) -> int:
+        ops = argparse.Namespace(**{one.name: self.operator(one) for one in self.regions})
+        calls = 0
+        for lengths in self.whole.tried():
+            inputs = self.whole.tensors("inputs", lengths)
+            exact = self.whole.reference([one.double() if one.is_floating_point() else one for one in inputs])
+            usual = self.whole.reference(inputs)
+            with torch.no_grad():
+                found = self.forward(ops, *inputs)
+            found = found if isinstance(found, tuple) else (found,)
+            for name, own, one, two in zip(self.whole.op["outputs"], found, exact, usual, strict=True):
+                self.whole.judge(f"`{name}` at {lengths}", own, one, two)
+            calls += 1
+        return calls
+
+
 class Wrong(Exception):  # noqa: N818
     """What is wrong with a translation."""
 
@@ -299,7 +348,7 @@ def main() -> None:
         (folder / "drawn_functions.py").write_text(drawn.file(options.seed, options.drawn, options.most), encoding="utf-8")
         wanted = [(folder / "drawn_functions.py", name) for name in subjects(folder / "drawn_functions.py")]
         part, parts = map(int, options.share.split("/"))
-        beside = [(path, name) for path in (HERE / "models.py", HERE / "level1.py") for name in subjects(path)]
+        beside = [(path, name) for path in (HERE / "models.py", HERE / "level1.py", HERE / "parts.py") for name in subjects(path)]
         if options.functions:
             wanted += [one for one in beside if one[1] in options.functions]
         elif parts:
@@ -334,7 +383,10 @@ def check(chosen: list, emit: str, folder: Path, table: Table) -> None:
         if "refused" in answer["forward"]:
             table.refuse(name, f"refused: {answer['forward']['refused']} ({answer['forward']['op_name']})")
             continue
-        operations.append(Operation(name, answer["forward"], report["function"]))
+        kind = Parts if "regions" in answer["forward"] else Operation
+        operations.append(kind(name, answer["forward"], report["function"]))
+        if kind is Parts:
+            continue
         if "refused" not in gradient:
             operations.append(Operation(f"{name}_backward", gradient, report["backward"]))
         elif WITHOUT.get(name, "-") not in gradient["refused"]:

@@ -7,7 +7,8 @@
 use std::error::Error;
 
 use kernel_plan::translate::{
-    Part, Plan, Program, Project, Refusal, Traced, agree, emit, lower, lower_gradient, plan,
+    Part, Plan, Program, Project, Refusal, Traced, agree, divide, emit, emit_whole, lower, lower_gradient,
+    plan,
 };
 use serde_json::{Value, json};
 
@@ -18,17 +19,30 @@ fn planned(program: Result<Program, Refusal>) -> Result<(Program, Plan), Refusal
     Ok((program, plan))
 }
 
+fn project(name: &str) -> Project {
+    Project {
+        module: name.to_owned(),
+        op: name.to_owned(),
+        file: "functions.py".to_owned(),
+        reference: name.to_owned(),
+        part: Part::Alone,
+    }
+}
+
+/// The files of a function whose parts are translated, if it can be divided.
+fn parts(name: &str, graph: &Traced) -> Result<Value, Refusal> {
+    let whole = emit_whole(&divide(graph)?, &project(name))?;
+    let regions = whole
+        .regions
+        .iter()
+        .map(|(op, emitted)| json!({ "name": op, "op": emitted.op, "body": emitted.body }));
+    Ok(json!({ "op": whole.op, "forward": whole.forward, "regions": regions.collect::<Vec<_>>() }))
+}
+
 /// The files of a program, or the reason why there are none.
 fn files(name: &str, planned: &Result<(Program, Plan), Refusal>) -> Value {
     let made = |(program, plan): &(Program, Plan)| -> Result<Value, Refusal> {
-        let project = Project {
-            module: name.to_owned(),
-            op: name.to_owned(),
-            file: "functions.py".to_owned(),
-            reference: name.to_owned(),
-            part: Part::Alone,
-        };
-        let emitted = emit(program, plan, &project)?;
+        let emitted = emit(program, plan, &project(name))?;
         let kernels: Vec<&str> = plan.kernels.iter().map(|kernel| kernel.form().words()).collect();
         Ok(json!({ "op": emitted.op, "body": emitted.body, "kernels": kernels }))
     };
@@ -54,7 +68,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             gradient = Some(files(&format!("{name}_backward"), &found));
         }
-        let answer = json!({ "name": name, "forward": files(name, &function), "gradient": gradient });
+        let forward = match &function {
+            Ok(_) => files(name, &function),
+            // What stays PyTorch's is told of, if nothing can be translated beside it.
+            Err(_) => parts(name, &graph).unwrap_or_else(|_| files(name, &function)),
+        };
+        let answer = json!({ "name": name, "forward": forward, "gradient": gradient });
         answers.push(answer);
     }
     println!("{}", Value::Array(answers));

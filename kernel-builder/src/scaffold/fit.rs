@@ -340,8 +340,11 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
         let best = tries.clone().filter_map(|attempt| attempt.deviation).min_by(f64::total_cmp);
         (best, tries.filter_map(|attempt| attempt.error.clone()).next())
     };
+    // Operators are not looked at where there is a translation; then a template is near that was called with the inputs.
+    let is_compared = !report.template_ops.is_empty();
     // A template that was called with the inputs is nearer than one whose inputs are others.
-    let names = served.iter().map(|served| served.template.name.as_str()).filter(|name| nearness(name) > 0.0);
+    let names = served.iter().map(|served| served.template.name.as_str());
+    let names = names.filter(|name| if is_compared { nearness(name) > 0.0 } else { ran(name).0.is_some() });
     let nearest = names.max_by(|one, other| {
         let deviation = |name| ran(name).0.unwrap_or(f64::INFINITY);
         let was_called = |name| ran(name).0.is_some();
@@ -354,7 +357,8 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
         (Some((Some(deviation), _)), _) => differs(deviation, "normal"),
         (Some((None, Some(error))), _) => error,
         (_, Some(error)) => format!("it cannot be traced with simple inputs: {error}"),
-        _ => "its operators are those of none of them".to_owned(),
+        _ if is_compared => "its operators are those of none of them".to_owned(),
+        _ => "none takes its arguments".to_owned(),
     };
     Unfit { ops, nearest: nearest.map(str::to_owned), why, step: None }
 }

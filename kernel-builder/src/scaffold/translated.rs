@@ -2,7 +2,9 @@
 //!
 //! Owns: which files it has. Never: translates; `kernel_plan::translate` does.
 
-use kernel_plan::translate::{self, Element, Emitted, Part, Plan, Program, Project, Refusal, Traced};
+use kernel_plan::translate::{
+    self, Division, Element, Emitted, Part, Plan, Program, Project, Refusal, Traced, Whole,
+};
 
 use super::ScaffoldError;
 use super::report::{Gradient, Translation, Untranslated};
@@ -32,16 +34,30 @@ pub struct Translated {
     pub function: String,
     /// The operation.
     pub op: String,
-    /// The program.
-    pub program: Program,
-    /// The kernels.
-    pub plan: Plan,
+    /// What it became.
+    pub form: Form,
     /// What a person should know.
     pub notes: Vec<String>,
     reference: String,
-    gradient: Option<GradientProject>,
     /// The text of reference.py.
     text: String,
+}
+
+/// What a function becomes.
+#[derive(Debug, Clone)]
+pub enum Form {
+    /// Kernels alone, with those of its gradient.
+    Kernels(Box<Kernels>),
+    /// Kernels of regions, and operators of PyTorch between them.
+    Parts(Box<Division>),
+}
+
+/// A function that is translated as a whole.
+#[derive(Debug, Clone)]
+pub struct Kernels {
+    program: Program,
+    plan: Plan,
+    gradient: Option<GradientProject>,
 }
 
 /// The gradient of a translated function.
@@ -104,8 +120,12 @@ pub struct Untranslatable {
 /// # Errors
 /// What of it has no translation.
 pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Untranslatable> {
-    let mut program = translate::lower(&translation.graph)?;
-    let plan = translate::plan(&program)?;
+    let planned = translate::lower(&translation.graph)
+        .and_then(|program| translate::plan(&program).map(|plan| (program, plan)));
+    let (mut program, plan) = match planned {
+        Ok(planned) => planned,
+        Err(refusal) => return in_parts(translation, text, refusal),
+    };
     let function = translation.graph.function.clone();
     let op = operation(&function);
     let (mut gradient, why) = gradient(translation, &op);
@@ -116,7 +136,10 @@ pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Un
     if gradient.is_some() {
         text.extend(translation.gradient.iter().map(|gradient| gradient.reference.text.as_str()));
     }
-    let mut notes = notes(translation, &program, &plan);
+    let mut notes = notes(translation, &program);
+    if plan.kernels.len() > 1 {
+        notes.push("on the CPU several kernels run on one thread".to_owned());
+    }
     notes.push(match (&gradient, why) {
         (Some(gradient), _) => {
             let kept: Vec<&str> = gradient.kept_names().collect();
@@ -131,9 +154,39 @@ pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Un
         (None, why) => format!("no gradient: {why}; call the kernel under `torch.no_grad()`"),
     });
     let reference = translation.reference.function.clone();
-    let translated = Translated { op, function, notes, reference, gradient, text, program, plan };
+    let form = Form::Kernels(Box::new(Kernels { program, plan, gradient }));
+    let translated = Translated { op, function, notes, reference, text, form };
     // What op.toml cannot say is found here, before anything is asked of anybody.
-    translated.emitted("module", "reference.py")?;
+    if let Form::Kernels(kernels) = &translated.form {
+        translated.emitted(kernels, "module", "reference.py")?;
+    }
+    Ok(translated)
+}
+
+/// What has no translation stays an operator of PyTorch, and the regions around it are translated. `refusal` is why the function
+/// has no translation as a whole.
+fn in_parts(translation: &Translation, text: &str, refusal: Refusal) -> Result<Translated, Untranslatable> {
+    let division = match translate::divide(&translation.graph) {
+        Ok(division) => division,
+        // Where nothing is left to translate, the operator is the reason; else it is what cannot stay.
+        Err(other) if other.op.is_some() => return Err(other.into()),
+        Err(_) => return Err(refusal.into()),
+    };
+    let function = translation.graph.function.clone();
+    let op = operation(&function);
+    let mut notes = notes(translation, &division.shell);
+    let stays: Vec<String> = division
+        .stays()
+        .into_iter()
+        .map(|(op, line)| line.map_or_else(|| op.clone(), |line| format!("{op} (line {line})")))
+        .collect();
+    notes.push(format!("stays PyTorch's: {}", stays.join(", ")));
+    notes.push("no gradient: call the kernel under `torch.no_grad()`".to_owned());
+    let text = format!("{text}{}", translation.reference.text);
+    let reference = translation.reference.function.clone();
+    let form = Form::Parts(Box::new(division));
+    let mut translated = Translated { op, function, notes, reference, text, form };
+    translated.text += &translated.whole("module", "reference.py")?.references;
     Ok(translated)
 }
 
@@ -150,20 +203,23 @@ fn gradient(translation: &Translation, op: &str) -> (Option<GradientProject>, St
 }
 
 impl Translated {
-    fn emitted(&self, module: &str, file: &str) -> Result<Emitted, Refusal> {
-        let project = Project {
+    fn project(&self, module: &str, file: &str, part: Part) -> Project {
+        Project {
             module: module.to_owned(),
             op: self.op.clone(),
             file: file.to_owned(),
             reference: self.reference.clone(),
-            part: match &self.gradient {
-                None => Part::Alone,
-                Some(gradient) => {
-                    Part::Differentiable { inputs: gradient.inputs.clone(), same: gradient.same.clone() }
-                }
-            },
-        };
-        translate::emit(&self.program, &self.plan, &project)
+            part,
+        }
+    }
+
+    fn whole(&self, module: &str, file: &str) -> Result<Whole, Refusal> {
+        match &self.form {
+            Form::Parts(division) => {
+                translate::emit_whole(division, &self.project(module, file, Part::Alone))
+            }
+            Form::Kernels(_) => Err(Refusal::new("it is not in parts")),
+        }
     }
 
     /// The project as a template, for a module of this name.
@@ -173,18 +229,33 @@ impl Translated {
     pub fn template(&self, module: &str) -> Result<Template, ScaffoldError> {
         let defect =
             |refusal: Refusal| ScaffoldError::Claim { template: NAME.to_owned(), what: refusal.what };
-        let emitted = self.emitted(module, "reference.py").map_err(defect)?;
         let mut files = Sources::new();
         let mut put = |path: String, text: String| files.insert(path, text.into_bytes());
-        let mut plan = emitted.plan.clone();
-        let mut parts = vec![("op.toml", &self.op, emitted)];
-        if let Some(gradient) = &self.gradient {
-            let emitted = gradient.emitted(module, "reference.py").map_err(defect)?;
-            plan += &format!("\n{}", emitted.plan);
-            parts.push(("backward.toml", &gradient.op, emitted));
+        let mut parts: Vec<(String, String, Emitted)> = Vec::new();
+        let mut plan = String::new();
+        match &self.form {
+            Form::Kernels(kernels) => {
+                let emitted = self.emitted(kernels, module, "reference.py").map_err(defect)?;
+                plan += &emitted.plan;
+                parts.push(("op.toml".to_owned(), self.op.clone(), emitted));
+                if let Some(gradient) = &kernels.gradient {
+                    let emitted = gradient.emitted(module, "reference.py").map_err(defect)?;
+                    plan += &format!("\n{}", emitted.plan);
+                    parts.push(("backward.toml".to_owned(), gradient.op.clone(), emitted));
+                }
+            }
+            Form::Parts(_) => {
+                let whole = self.whole(module, "reference.py").map_err(defect)?;
+                plan += &whole.plan;
+                put("op.toml".to_owned(), whole.op);
+                put(format!("{{{{ extension }}}}/{module}/_forward.py"), whole.forward);
+                parts.extend(
+                    whole.regions.into_iter().map(|(op, emitted)| (format!("{op}.toml"), op, emitted)),
+                );
+            }
         }
         for (file, op, emitted) in parts {
-            put(file.to_owned(), emitted.op);
+            put(file, emitted.op);
             put(format!("{module}_cuda/{op}.cuh"), emitted.cuda);
             put(format!("{module}_cpu/{op}.cpp"), emitted.cpu);
             put(format!("{module}_cpu/{op}_body.h"), emitted.body);
@@ -195,6 +266,16 @@ impl Translated {
         template::from_sources(NAME, files)
     }
 
+    fn emitted(&self, kernels: &Kernels, module: &str, file: &str) -> Result<Emitted, Refusal> {
+        let part = match &kernels.gradient {
+            None => Part::Alone,
+            Some(gradient) => {
+                Part::Differentiable { inputs: gradient.inputs.clone(), same: gradient.same.clone() }
+            }
+        };
+        translate::emit(&kernels.program, &kernels.plan, &self.project(module, file, part))
+    }
+
     fn manifest(&self, module: &str) -> String {
         let mut text = format!(
             "name = \"{NAME}\"\ndescription = \"A translation\"\nops = [\"{}\"]\nbackends = [\"cpu\", \"cuda\"]\n",
@@ -203,8 +284,11 @@ impl Translated {
         for backend in ["cuda", "cpu"] {
             text += &format!("\n[[when]]\nbackend = \"{backend}\"\npaths = [\"{module}_{backend}\"]\n");
         }
-        text += "\n[[hole]]\nname = \"kernel\"\nkind = \"kernel\"\ncheck = \"verify --device\"\ncontract = \"\"\"\n";
-        text += &format!("{CONTRACT}\n\"\"\"\n");
+        // A coding agent replaces a kernel; a function in parts has none of its own.
+        if matches!(self.form, Form::Kernels(_)) {
+            text += "\n[[hole]]\nname = \"kernel\"\nkind = \"kernel\"\ncheck = \"verify --device\"\ncontract = \"\"\"\n";
+            text += &format!("{CONTRACT}\n\"\"\"\n");
+        }
         for (file, backend) in SHARED {
             text +=
                 &format!("\n[[shared]]\nfrom = \"{backend}/{file}\"\nto = \"{module}_{backend}/{file}\"\n");
@@ -212,8 +296,17 @@ impl Translated {
         text
     }
 
-    /// The kernels, a line each.
+    /// The kernels or the steps, a line each.
     pub fn table(&self) -> Vec<String> {
+        match &self.form {
+            Form::Kernels(kernels) => kernels.table(),
+            Form::Parts(division) => translate::steps(division, &self.op),
+        }
+    }
+}
+
+impl Kernels {
+    fn table(&self) -> Vec<String> {
         let kernels = self.plan.kernels.iter().zip(self.plan.bytes(&self.program)).enumerate();
         kernels
             .map(|(number, (kernel, bytes))| {
@@ -233,7 +326,7 @@ impl Translated {
     }
 }
 
-fn notes(translation: &Translation, program: &Program, plan: &Plan) -> Vec<String> {
+fn notes(translation: &Translation, program: &Program) -> Vec<String> {
     let mut notes = Vec::new();
     if !translation.guessed.is_empty() {
         let shapes: Vec<String> = program
@@ -255,19 +348,27 @@ fn notes(translation: &Translation, program: &Program, plan: &Plan) -> Vec<Strin
     if program.inputs.iter().all(|input| input.element == Element::Variable) {
         notes.push("tensors are all bf16, all f16 or all f32".to_owned());
     }
-    if plan.kernels.len() > 1 {
-        notes.push("on the CPU several kernels run on one thread".to_owned());
-    }
     notes
 }
 
-/// Functions of the C library, and words of C++: the generated code has a function of the operation's name.
+/// Names that generated code cannot give a function: keywords of C++, functions of math.h with those that CUDA adds, functions of
+/// the C library and of POSIX, and what the generated host side has itself.
 const TAKEN: &str = "\
-abs acos acosh and asin asinh atan atan2 atanh auto bool cbrt ceil char class copysign cos cosh default delete div do \
-double else enum erf erfc exp exp2 expm1 fabs fdim float floor fma fmax fmin fmod for free frexp hypot if ilogb index int \
-labs ldexp lgamma log log10 log1p log2 logb long malloc modf namespace new nextafter not operator or out pow private \
-public remainder return rint round scalbn select short signed sin sinh sqrt static struct switch tan tanh template tgamma \
-this time trunc try union unsigned using void while xor";
+alignas alignof and asm auto bool break case catch char class concept const consteval constexpr constinit continue \
+decltype default delete do double else enum explicit export extern false float for friend goto if inline int long \
+mutable namespace new noexcept not nullptr operator or private protected public register requires restrict return \
+short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned using \
+virtual void volatile while xor abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi \
+cyl_bessel_i0 cyl_bessel_i1 erf erfc erfcinv erfcx erfinv exp exp10 exp2 expm1 fabs fdim floor fma fmax fmin fmod \
+frexp gamma hypot ilogb isfinite isinf isnan isnormal j0 j1 jn ldexp lgamma llabs llrint llround log log10 log1p \
+log2 logb lrint lround max min modf nan nearbyint nextafter norm norm3d norm4d normcdf normcdfinv pow remainder \
+remquo rcbrt rhypot rint rnorm rnorm3d rnorm4d round rsqrt scalb scalbln scalbn signbit signgam significand sin \
+sincos sincospi sinh sinpi sqrt tan tanh tgamma trunc y0 y1 yn abort accept access alarm atexit bcmp bind brk \
+bsearch calloc chdir chown clock close connect count daylight div dup environ errno exit fork free getc gets index \
+ioctl kill labs ldiv link listen main malloc memcpy memmove memset open pause pipe poll printf putc puts qsort raise \
+rand random read realloc recv remove rename rewind rindex select send shutdown signal sleep socket splice srand stat \
+strlen swab sync syscall system tee time timezone truncate uname wait warn write aligned aten at c10 cuda detail \
+elements enqueue host ops readable run start std torch writable";
 
 /// The name of the operation of a function.
 fn operation(function: &str) -> String {
@@ -329,6 +430,9 @@ mod tests {
     fn classes_become_functions() {
         assert_eq!(snake("RmsNorm"), "rms_norm");
         assert_eq!(operation("gelu_new"), "gelu_new");
-        assert_eq!(operation("tanh"), "tanh_op");
+        // The generated code has a function of the operation's name beside those of its headers.
+        for name in ["tanh", "exp", "count", "norm", "index", "class", "host", "rsqrt", "Select"] {
+            assert_eq!(operation(name), format!("{}_op", snake(name)));
+        }
     }
 }

@@ -416,7 +416,8 @@ impl<'a> Stage<'a> {
             .iter()
             .map(|output| {
                 let accumulate = tolerance.accumulate.value;
-                Bound::new(output.dtype, accumulate, tolerance.roundings.value, case.accumulated)
+                let bound = Bound::new(output.dtype, accumulate, tolerance.roundings.value, case.accumulated);
+                if tolerance.from_rounded { bound.with_rounded_terms() } else { bound }
             })
             .collect()
     }

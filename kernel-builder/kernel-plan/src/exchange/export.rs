@@ -191,6 +191,7 @@ fn left_out(op: &OpSpec) -> Vec<Problem> {
         (op.gradient.is_some(), "`[gradient]`"),
         (!op.tune.tunables.is_empty(), "`[tune]`"),
         (op.launch.is_some(), "`[launch]`"),
+        (op.forward.is_some(), "`[forward]`"),
     ];
     sections.extend(optional.iter().filter(|(there, _)| *there).map(|(_, name)| *name));
     sections.push("purpose, devices and weight of workloads");

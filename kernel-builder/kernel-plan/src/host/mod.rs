@@ -33,7 +33,7 @@ pub use types::*;
 /// # Errors
 /// What op.toml asks for and a generated host side does not do.
 pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostError> {
-    if op.launch.is_none() && op.cpu.is_none() {
+    if op.launch.is_none() && op.cpu.is_none() && op.forward.is_none() {
         return Err(HostError::NoCode);
     }
     if let Some(strided) = op.inputs.iter().find(|input| input.strided) {
@@ -124,6 +124,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
         same_gradients: same.map(|(one, other)| (one.to_string(), other.to_string())).collect(),
         launch,
         cpu,
+        forward: op.forward.is_some(),
         cases,
         measured,
     })

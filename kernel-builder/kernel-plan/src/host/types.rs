@@ -57,6 +57,8 @@ pub struct HostPlan {
     pub launch: Option<LaunchPlan>,
     /// What runs on the processor.
     pub cpu: Option<CpuPlan>,
+    /// Whether Python of the project computes it, with the operators of other files and PyTorch's.
+    pub forward: bool,
     /// Shapes for tests: name, lengths by axis, bytes at most; those for verifying.
     pub cases: Vec<CasePlan>,
     /// Shapes that are measured.

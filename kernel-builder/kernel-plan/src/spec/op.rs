@@ -59,6 +59,9 @@ pub struct OpSpec {
     pub launch: Option<Launch>,
     /// `[cpu]`: the function that computes it on the host processor, for a host side that is generated.
     pub cpu: Option<Cpu>,
+    /// `[forward]`: the operators that the package's function calls, for a function that no single kernel computes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Forward>,
     /// `[workload.NAME]`, in file order.
     pub workloads: Vec<Workload>,
     /// `[flashinfer]`: what a definition of flashinfer-bench says besides.
@@ -256,6 +259,13 @@ pub struct Cpu {
     pub grain: IntExpr,
 }
 
+/// `[forward]`: Python of the project computes the function, with PyTorch's operators and those of other files.
+#[derive(Debug, Clone, Serialize)]
+pub struct Forward {
+    /// Files like op.toml, one for each operator that the project has kernels for.
+    pub regions: Vec<Spanned<RelPath>>,
+}
+
 /// `[tolerance]`: what error the arithmetic explains.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tolerance {
@@ -267,6 +277,9 @@ pub struct Tolerance {
     pub roundings: Spanned<u32>,
     /// Whether terms cancel, so that no row shows their size.
     pub cancels: bool,
+    /// Whether values are rounded on the way, so that roundings count against the size of the terms.
+    #[serde(skip_serializing_if = "is_false")]
+    pub from_rounded: bool,
 }
 
 /// One `[workload.NAME]`.

@@ -12,7 +12,7 @@ use crate::units::{Dtype, PythonName, RelPath};
 use super::defined::{Defined, names};
 use super::expr::{self, BoolExpr};
 use super::flashinfer;
-use super::op::{Axis, AxisKind, Call, Cpu, OpSpec, Purpose, Reference, Tolerance, TypeVariable};
+use super::op::{Axis, AxisKind, Call, Cpu, Forward, OpSpec, Purpose, Reference, Tolerance, TypeVariable};
 use super::read::{self, Table};
 use super::tune::Tune;
 use super::{
@@ -103,6 +103,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     let tune = Tune::new(parse_tune::with_conditions(&tunables, &conditions, &scope), of_tune);
     let launch = root.table("launch").and_then(|table| parse_launch::launch(table, &defined));
     let cpu = root.table("cpu").and_then(|table| cpu(table, &defined));
+    let forward = root.table("forward").and_then(|table| forward(table, &root, call.as_ref()));
     let workload_table = root.table("workload");
     let written = names(workload_table.as_ref()).len();
     let workloads =
@@ -139,6 +140,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         tune,
         launch,
         cpu,
+        forward,
         workloads,
         flashinfer,
     })
@@ -288,6 +290,30 @@ fn cpu(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Cpu> {
     Some(Cpu { source: source?, entry: entry?, over: over?, grain: grain? })
 }
 
+/// `[forward]`, beside which nothing else says how the function is computed.
+fn forward(mut table: Table<'_>, root: &Table<'_>, call: Option<&Call>) -> Option<Forward> {
+    let regions = table.list::<RelPath>("regions");
+    if regions.is_empty() {
+        let problem = Problem::error(codes::EMPTY_LIST, "`forward.regions` lists no file")
+            .help("name files like op.toml, one for each operator: regions = [\"mlp_1.toml\"]");
+        table.report(problem, &table.place(), "at least one entry is needed");
+    }
+    let others = ["launch", "cpu", "gradient"];
+    for other in others.into_iter().filter(|other| root.toml().contains_key(*other)) {
+        let message = format!("[forward] and [{other}] exclude each other");
+        let problem = Problem::error(codes::BAD_VALUE, message)
+            .help(format!("the files of `forward.regions` have kernels; remove [{other}] here"));
+        table.report(problem, &table.place(), "here");
+    }
+    if let Some(out) = call.and_then(|call| call.out.first()) {
+        let problem = Problem::error(codes::BAD_VALUE, "`call.out` is not supported beside [forward]")
+            .help("remove `out`: the function returns new tensors");
+        table.report(problem, &out.span, "here");
+    }
+    table.finish();
+    Some(Forward { regions })
+}
+
 fn tolerance(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Tolerance> {
     let accumulate = table.require::<Dtype>("accumulate", "accumulate = \"f32\"");
     if let Some(dtype) = accumulate.as_ref().filter(|dtype| !dtype.is_float()) {
@@ -299,6 +325,8 @@ fn tolerance(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Tolerance> {
     let length = length.and_then(|node| expr::integer(&node, &defined.axes_scope()));
     let roundings = table.require("roundings", "roundings = 1");
     let cancels = table.get("cancels").is_some_and(|cancels| cancels.value);
+    let from_rounded = table.get("from-rounded").is_some_and(|from_rounded| from_rounded.value);
     table.finish();
-    Some(Tolerance { accumulate: accumulate?, length: length?, roundings: roundings?, cancels })
+    let (length, roundings) = (length?, roundings?);
+    Some(Tolerance { accumulate: accumulate?, length, roundings, cancels, from_rounded })
 }

@@ -50,6 +50,11 @@ impl Length {
         self.value() == Some(value)
     }
 
+    /// Its terms: factors with their symbols.
+    pub fn terms(&self) -> Vec<(i64, Vec<String>)> {
+        self.0.iter().map(|(symbols, factor)| (*factor, symbols.clone())).collect()
+    }
+
     /// The symbol that it is, if it is one.
     pub fn as_symbol(&self) -> Option<&str> {
         match self.0.iter().next() {

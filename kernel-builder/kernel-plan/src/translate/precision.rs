@@ -1,6 +1,7 @@
-//! Whether results lose digits to terms that cancel, so that no row of results shows how large the terms were.
+//! What the judge's bound follows from: how many terms are summed, and whether results lose digits to terms that cancel, so that
+//! no row of results shows how large the terms were.
 //!
-//! Owns: the rule that sets `cancels` of op.toml. Never: a bound; the judge has that.
+//! Owns: the count of terms, and the rule that sets `cancels` of op.toml. Never: a bound; the judge has that.
 //!
 //! A sum or a difference cancels where its terms follow from the same elements, as `x - mean(x)` does, or where one of them is a
 //! constant, as in `1 - tanh(x)`. It does not where both are elements as they were given (one rounding), where signs agree, or
@@ -8,6 +9,9 @@
 
 use std::collections::BTreeSet;
 
+use super::kernel::{Expression, Form, Role};
+use super::length::Length;
+use super::plan::Plan;
 use super::program::{Class, Kind, Op, Program, Reduction, Value, ValueId};
 
 /// Functions that no argument makes negative.
@@ -128,6 +132,29 @@ impl ValueFacts {
     fn fixed_sign(&self) -> Option<Sign> {
         matches!(self.sign, Sign::Natural | Sign::Negative).then_some(self.sign)
     }
+}
+
+/// Terms of the sums of a plan, and at the end how many steps there are.
+pub(super) fn terms(program: &Program, plan: &Plan) -> Vec<Length> {
+    let mut sums: Vec<Length> = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
+    let mut steps = 1;
+    for kernel in &plan.kernels {
+        let summed =
+            kernel.reductions.iter().any(|one| matches!(one.how, Reduction::Sum | Reduction::Product));
+        let role = if kernel.form() == Form::Scan { Role::Scanned } else { Role::Reduced };
+        let length = kernel.length(role);
+        let text = program.over_axes(&length);
+        if (summed || kernel.scan.is_some()) && !texts.contains(&text) {
+            texts.push(text);
+            sums.push(length);
+        }
+        let operations =
+            kernel.nodes.iter().filter(|node| matches!(node.expression, Expression::Operation(..)));
+        steps += i64::try_from(operations.count()).unwrap_or(i64::MAX);
+    }
+    sums.push(Length::number(steps));
+    sums
 }
 
 /// Whether a floating-point result is made of terms that cancel.

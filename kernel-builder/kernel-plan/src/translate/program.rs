@@ -243,6 +243,15 @@ impl Symbol {
 }
 
 impl Program {
+    /// A length over the axes of the operation, as an expression.
+    pub fn over_axes(&self, length: &Length) -> String {
+        let text = |name: &str| {
+            let symbol = self.symbols.iter().find(|symbol| symbol.name == name)?;
+            Some(Length::symbol(symbol.over_axes()))
+        };
+        length.replaced(&text).to_string()
+    }
+
     /// Whether a tensor of the call has the type variable.
     pub fn is_variable(&self) -> bool {
         let results = self.outputs.iter().map(|(tensor, _)| tensor);

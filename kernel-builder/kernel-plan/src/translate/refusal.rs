@@ -12,6 +12,8 @@ pub struct Refusal {
     pub what: String,
     /// The operator, if it is one's.
     pub op: Option<String>,
+    /// The name of that operator in the graph.
+    pub(super) node: Option<Box<str>>,
     /// Its line in the person's file.
     pub line: Option<u32>,
     /// The text of the line.
@@ -64,7 +66,7 @@ const KNOWN: &[(&str, &str)] = &[
 impl Refusal {
     /// A refusal of the operator that is being looked at.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), op: None, line: None, text: None, help: None, assumed: None }
+        Self { what: what.into(), op: None, node: None, line: None, text: None, help: None, assumed: None }
     }
 
     /// The operator has no translation.
@@ -83,6 +85,7 @@ impl Refusal {
         let op = self.op.unwrap_or_else(|| node.op.clone());
         Self {
             op: Some(op),
+            node: self.node.or_else(|| Some(node.name.as_str().into())),
             line: self.line.or(node.line),
             text: self.text.or_else(|| node.text.clone()),
             ..self

@@ -9,6 +9,9 @@ use serde_json::Value as Json;
 
 use super::length::Length;
 
+/// A term of a length: a factor and symbols.
+pub(super) type Term = (i64, Vec<String>);
+
 /// The graph of one call.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Traced {
@@ -71,6 +74,16 @@ pub struct TracedSymbol {
     pub min: i64,
     /// For a quotient `of // by`: the symbol and the number.
     pub quotient: Option<(String, i64)>,
+    /// For a length that is no polynomial: the dividend and the divisor that it is the quotient of, rounded down.
+    #[serde(default)]
+    pub computed: Option<(Vec<Term>, i64)>,
+}
+
+impl TracedSymbol {
+    /// The dividend and the divisor of a length that is no polynomial.
+    pub(super) fn floor(&self) -> Option<(Length, i64)> {
+        self.computed.as_ref().map(|(terms, by)| (length(terms), *by))
+    }
 }
 
 /// One operator.
@@ -126,6 +139,68 @@ pub enum Quantity {
     Product(Vec<Quantity>),
     /// A power.
     Power(Box<Quantity>, Box<Quantity>),
+}
+
+impl Traced {
+    /// Puts other lengths in the place of all lengths of tensors and arguments.
+    pub(super) fn replace_lengths(&mut self, replaced: &dyn Fn(&Length) -> Length) {
+        let of_terms = |terms: &[Term]| replaced(&length(terms)).terms();
+        let tensor =
+            |tensor: &mut TracedTensor| tensor.shape.iter_mut().for_each(|axis| *axis = of_terms(axis));
+        self.inputs.iter_mut().for_each(|input| tensor(&mut input.tensor));
+        for node in &mut self.nodes {
+            node.results.iter_mut().for_each(tensor);
+            node.arguments
+                .iter_mut()
+                .chain(node.keywords.values_mut())
+                .for_each(|json| replace_in(json, &of_terms));
+        }
+    }
+}
+
+/// Replaces the lengths of an argument: `{"length": TERMS}`, and `["length", TERMS]` within a quantity.
+fn replace_in(json: &mut Json, replaced: &dyn Fn(&[Term]) -> Vec<Term>) {
+    match json {
+        Json::Object(fields) => {
+            for (key, value) in fields.iter_mut() {
+                match terms(value).filter(|_| key == "length") {
+                    Some(known) => *value = serde_json::json!(replaced(&known)),
+                    None => replace_in(value, replaced),
+                }
+            }
+        }
+        Json::Array(all) => match all.as_mut_slice() {
+            [word, value] if word == "length" => {
+                if let Some(known) = terms(value) {
+                    *value = serde_json::json!(replaced(&known));
+                }
+            }
+            all => all.iter_mut().for_each(|one| replace_in(one, replaced)),
+        },
+        _ => {}
+    }
+}
+
+impl TracedNode {
+    /// The names of the values that it takes.
+    pub(super) fn operands(&self) -> Vec<&str> {
+        fn collect<'j>(json: &'j Json, found: &mut Vec<&'j str>) {
+            match json {
+                Json::Array(all) => all.iter().for_each(|one| collect(one, found)),
+                Json::Object(fields) => found.extend(fields.get("node").and_then(Json::as_str)),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        self.arguments.iter().chain(self.keywords.values()).for_each(|one| collect(one, &mut found));
+        found
+    }
+
+    /// The operator without its library and its overload: `mul`.
+    pub(super) fn base(&self) -> &str {
+        let name = self.op.trim_start_matches("aten.");
+        name.split('.').next().unwrap_or(name)
+    }
 }
 
 impl Argument {

@@ -13,6 +13,7 @@ mod lets;
 mod op;
 mod preference;
 mod project;
+mod regions;
 mod rules;
 mod schema;
 mod selector;

@@ -382,3 +382,32 @@ proptest! {
         render(&problems);
     }
 }
+
+/// A function in parts has kernels in other files, and none here.
+#[test]
+fn a_function_in_parts_names_the_files_of_its_operators() {
+    let text = |section: &str| {
+        let text =
+            include_str!("../spec/ok/every_key.toml").split("# --- op.toml ---").nth(1).expect("the part");
+        let text = text.split("# --- files ---").next().expect("the text");
+        format!("{text}{section}")
+    };
+    let parsed = |section: &str| {
+        let (op, problems) = spec::parse_op(SourceFile::new("op.toml", text(section)));
+        (op.and_then(|op| op.forward), render(&problems))
+    };
+    assert!(parsed("").0.is_none());
+    let (forward, problems) = parsed("\n[forward]\nregions = [\"a.toml\", \"b.toml\"]\n");
+    assert_eq!((forward.map(|forward| forward.regions.len()), problems), (Some(2), String::new()));
+    assert!(parsed("\n[forward]\nregions = []\n").1.contains("lists no file"));
+    let both = "\n[forward]\nregions = [\"a.toml\"]\n[gradient]\nbackward = true\n";
+    assert!(parsed(both).1.contains("[forward] and [gradient] exclude each other"));
+    let out = text("\n[forward]\nregions = [\"a.toml\"]\n")
+        .replace("[call]\n", "[call]\nout = [\"out\", \"scale\"]\n");
+    let (_, problems) = spec::parse_op(SourceFile::new("op.toml", out));
+    assert!(render(&problems).contains("`call.out` is not supported beside [forward]"));
+    // Values may be rounded on the way.
+    let rounded = text("").replace("[tolerance]\n", "[tolerance]\nfrom-rounded = true\n");
+    let (op, problems) = spec::parse_op(SourceFile::new("op.toml", rounded));
+    assert!(op.is_some_and(|op| op.tolerance.from_rounded) && problems.is_empty());
+}

@@ -147,15 +147,24 @@ pub(crate) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Gene
         None => None,
     };
     // A project for the processor alone has no device code that they could be for.
-    let settings = if identity.backends.iter().any(|backend| backend == "cuda") {
+    let has_device_code = identity.backends.iter().any(|backend| backend == "cuda");
+    let settings = if has_device_code {
         let of_backward = backward.as_ref().map(|op| measured(&backward_path, op, session)).transpose()?;
         [measured(&folder, &op, session)?, of_backward.unwrap_or_default()]
     } else {
         [vec![], vec![]]
     };
+    let mut regions = vec![];
+    for file in region_files(&op) {
+        let path = folder.join(file);
+        let region = OpFile::at(&path).read(STEP, session)?;
+        let found = if has_device_code { measured(&path, &region, session)? } else { vec![] };
+        regions.push((region, found));
+    }
     let sources = Sources {
         op: &op,
         backward: backward.as_ref(),
+        regions: regions.iter().map(|(op, settings)| (op, settings.as_slice())).collect(),
         reference: &reference,
         gradients: gradients.as_deref(),
         layers: files::exists(&folder.join(layers(framework, &module))),
@@ -209,11 +218,14 @@ pub(crate) fn complete(
         Some(_) => Some(settings::contract(template, &set, BACKWARD)?.1),
         None => None,
     };
+    let regions = region_files(&op).map(|file| Ok(settings::contract(template, &set, file)?.1));
+    let regions = regions.collect::<Result<Vec<OpSpec>, ScaffoldError>>()?;
     let reference = text(op.reference.file.value.as_str()).unwrap_or_default();
     let gradients = another_reference(&op, backward.as_ref()).and_then(text);
     let sources = Sources {
         op: &op,
         backward: backward.as_ref(),
+        regions: regions.iter().map(|op| (op, [].as_slice())).collect(),
         reference: &reference,
         gradients: gradients.as_deref(),
         layers: set.get(&layers(identity.framework, &identity.module)).is_some(),
@@ -225,6 +237,11 @@ pub(crate) fn complete(
         whole.insert(path, bytes)?;
     }
     Ok(whole)
+}
+
+/// The files of `[forward]`.
+fn region_files(op: &OpSpec) -> impl Iterator<Item = &str> {
+    op.forward.iter().flat_map(|forward| &forward.regions).map(|file| file.value.as_str())
 }
 
 /// The file of a package's layers.

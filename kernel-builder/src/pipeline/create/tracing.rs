@@ -139,6 +139,11 @@ pub(crate) fn find(
             match translated(&report, &text) {
                 Ok(translated) => Ok(ReferenceProject::Translated(Box::new(translated), unfit)),
                 Err(untranslatable) => {
+                    // What is near has not been looked for where there was a graph to translate.
+                    let unfit = match fit::judge(&trace(given, &path, &served, false, session)?, &served) {
+                        Err(nearer) => nearer,
+                        Ok(_) => unfit,
+                    };
                     Err(untranslated(&report.name, &shown, &untranslatable, &unfit).into())
                 }
             }

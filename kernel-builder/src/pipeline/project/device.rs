@@ -28,7 +28,8 @@ pub(crate) const NAME: &str = "device";
 #[diagnostic(
     code(spec::no_launch),
     help(
-        "docs/reference/op-toml.md has the keys; what build.toml builds is judged by `verify` and `bench` without `--device`"
+        "docs/reference/op-toml.md has the keys; what build.toml builds is judged by `verify` and `bench` without `--device`, \
+          and the regions of [forward] by their own files: `verify --device DIR/NAME_1.toml`"
     )
 )]
 struct NoLaunch {

@@ -45,6 +45,8 @@ pub struct Sources<'a> {
     pub op: &'a OpSpec,
     /// backward.toml, where there is one.
     pub backward: Option<&'a OpSpec>,
+    /// The operators of `[forward]`, each with the settings of its devices.
+    pub regions: Vec<(&'a OpSpec, &'a [DeviceSettings])>,
     /// The reference of op.toml.
     pub reference: &'a str,
     /// That of backward.toml, where it is another file.
@@ -115,16 +117,26 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     };
     let forward = plan(sources.op, sources.settings[0])?;
     let backward = sources.backward.map(|op| plan(op, sources.settings[1])).transpose()?;
-    check_backends(&forward, identity)?;
+    let regions = sources.regions.iter().map(|(op, settings)| plan(op, settings));
+    let regions = regions.collect::<Result<Vec<HostPlan>, _>>()?;
     let hung = hang(sources.op, &forward, backward.as_ref())?;
-    let plans: Vec<&HostPlan> = std::iter::once(&forward).chain(&backward).collect();
+    // The operators that have code, and the files that say so.
+    let mut plans: Vec<(&HostPlan, &str)> = Vec::new();
+    if !forward.forward {
+        plans.push((&forward, "op.toml"));
+        plans.extend(backward.iter().map(|plan| (plan, "backward.toml")));
+    }
+    plans.extend(regions.iter().zip(sources.regions.iter().map(|(op, _)| last_part(&op.file.name))));
+    // A backward operator may have no code for a backend; PyTorch's operators compute it there.
+    let mut needed = plans.iter().filter(|(_, file)| *file != "backward.toml");
+    needed.try_for_each(|(plan, file)| check_backends(plan, file, identity))?;
     let engine = engine()?;
     let mut generated = FileSet::default();
     let module = identity.module.as_str();
     let has = |backend: &str| identity.backends.iter().any(|chosen| chosen == backend);
-    for (plan, file) in plans.iter().zip(["op.toml", "backward.toml"]) {
+    for (plan, file) in &plans {
         let variables =
-            context! { op => cases::to_value(plan), file, cpu => plan.cpu.is_some() && has("cpu") };
+            context! { op => cases::to_value(plan), file => *file, cpu => plan.cpu.is_some() && has("cpu") };
         let op = &plan.op;
         if let Some(launch) = plan.launch.as_ref().filter(|_| has("cuda")) {
             let folder = format!("{module}_cuda");
@@ -152,7 +164,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     }
     let title = template::title(&identity.name);
     let whole = context! {
-        ops => cases::to_value(&plans),
+        ops => cases::to_value(plans.iter().map(|(plan, _)| plan).collect::<Vec<_>>()),
         op => cases::completed(&forward),
         backward => cases::to_value(&hung),
         layers => sources.layers,
@@ -173,8 +185,10 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     binding(&mut generated, &engine, identity, &whole)?;
     let folder = identity.framework.folder();
     put(&mut generated, &engine, &format!("{folder}/{module}/__init__.py"), PACKAGE, &whole)?;
-    put(&mut generated, &engine, &format!("{folder}/{module}/dispatch.py"), DISPATCH, &whole)?;
-    generated.insert(format!("{folder}/{module}/_pytorch.py"), sources.reference)?;
+    if !forward.forward {
+        put(&mut generated, &engine, &format!("{folder}/{module}/dispatch.py"), DISPATCH, &whole)?;
+        generated.insert(format!("{folder}/{module}/_pytorch.py"), sources.reference)?;
+    }
     if let Some(text) = sources.gradients {
         generated.insert(format!("{folder}/{module}/_gradients.py"), text)?;
     }
@@ -243,8 +257,13 @@ pub(crate) fn is_source(path: &Path) -> bool {
         .is_some_and(|extension| ["h", "cuh", "cu", "cpp"].iter().any(|known| extension == *known))
 }
 
+/// The file's name without its folders.
+fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// Every backend of a project needs code for it.
-fn check_backends(plan: &HostPlan, identity: &Identity) -> Result<(), ScaffoldError> {
+fn check_backends(plan: &HostPlan, file: &str, identity: &Identity) -> Result<(), ScaffoldError> {
     for backend in &identity.backends {
         let section = match backend.as_str() {
             "cuda" if plan.launch.is_none() => "[launch]",
@@ -254,7 +273,7 @@ fn check_backends(plan: &HostPlan, identity: &Identity) -> Result<(), ScaffoldEr
         let cause = HostError::Unsupported {
             what: format!("the backend `{backend}` is asked for and there is no {section}"),
         };
-        return Err(ScaffoldError::Host { file: "op.toml".to_owned(), cause });
+        return Err(ScaffoldError::Host { file: file.to_owned(), cause });
     }
     Ok(())
 }

@@ -105,6 +105,7 @@ fn project(template: &Template, framework: Framework) -> Option<FileSet> {
     let sources = Sources {
         op: &op,
         backward: backward.as_ref(),
+        regions: vec![],
         reference: &reference,
         gradients: None,
         layers: set.iter().any(|(path, _)| path.ends_with("layers.py")),

@@ -63,6 +63,9 @@ pub(super) struct Op {
     launch: Option<Launch>,
     /// What computes it on the host processor, where the host side is generated.
     cpu: Option<Cpu>,
+    /// What computes it where no single kernel does: `forward.py` of the package, which calls the operators of other files
+    /// and PyTorch's. Without [launch], [cpu] and [gradient].
+    forward: Option<Forward>,
     /// What a definition of flashinfer-bench says and nothing else here has a place for; `import` writes it.
     flashinfer: Option<Flashinfer>,
     /// Shapes to verify and to measure: `[workload.NAME]`.
@@ -227,6 +230,18 @@ struct Tolerance {
     /// takes it from what the reference loses in float32, and how much its exact result changes, at values near by.
     #[schemars(extend("default" = false))]
     cancels: Option<bool>,
+    /// Whether values are rounded to the dtype of the output on the way. Roundings then count against the size of the terms,
+    /// which may cancel.
+    #[schemars(extend("default" = false))]
+    from_rounded: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "kebab-case")]
+struct Forward {
+    /// Files like this one, from the project's folder, one for each operator that the project has kernels for.
+    #[schemars(extend("minItems" = 1, "examples" = [["mlp_1.toml", "mlp_2.toml"]]))]
+    regions: Vec<RelPath>,
 }
 
 #[derive(JsonSchema)]

@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::kernel::{Expression, Form, Kernel, Role};
+use super::super::kernel::{Kernel, Role};
 use super::super::least::least;
 use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::precision;
-use super::super::program::{Element, Program, Reduction, Symbol, Tensor};
+use super::super::program::{Element, Program, Symbol, Tensor};
 use super::super::refusal::Refusal;
+use super::super::regions::Division;
 use super::cpu;
 use super::cuda::Launches;
-use super::project::{Part, Project, over_axes};
+use super::project::{Part, Project};
 use crate::units::Dtype;
 
 /// Lengths that are tried, by the number of axes: one, few and odd, more than a vector, several blocks.
@@ -27,7 +28,7 @@ fn few(program: &Program, plan: &Plan) -> String {
     let tensors = program.inputs.iter().chain(results).chain(&plan.workspaces);
     let mut sizes: Vec<String> = Vec::new();
     let mut add = |length: &Length| {
-        let text = over_axes(program, length);
+        let text = program.over_axes(length);
         if length.value().is_none() && !sizes.contains(&text) {
             sizes.push(text);
         }
@@ -56,6 +57,48 @@ pub(super) fn op(
         }
     };
     let _ = writeln!(text, "description = \"{of}\"\n");
+    text += &signature(program, plan, project, &[Dtype::Bf16, Dtype::F16, Dtype::F32])?;
+    text += &gradient(&project.part);
+    let names: Vec<String> = program.outputs.iter().map(|(one, _)| format!("\"{}\"", one.name)).collect();
+    let _ = writeln!(text, "[call]\nfunction = \"{}\"\nout = [{}]\n", project.op, names.join(", "));
+    let length: Vec<String> =
+        precision::terms(program, plan).iter().map(|one| program.over_axes(one)).collect();
+    text += "# All steps are in float32, and results are rounded once.\n";
+    let _ = writeln!(
+        text,
+        "[tolerance]\naccumulate = \"f32\"\nlength = \"{}\"\nroundings = 1",
+        length.join(" + ")
+    );
+    if precision::cancels(program) {
+        text += "# Terms cancel on the way.\ncancels = true\n";
+    }
+    let _ = write!(text, "\n[let]\n");
+    if launches.uses_few {
+        let _ = writeln!(text, "# Elements can be counted in 32 bits.\nfew = \"{}\"", few(program, plan));
+    }
+    text += &launches.lets;
+    let _ = write!(text, "\n{}\n", launches.tune.trim_end());
+    let _ = writeln!(text, "\n[launch]\nsource = \"{}_cuda/{}.cuh\"", project.module, project.op);
+    for workspace in plan.workspaces.iter().chain(&launches.partial) {
+        let shape: Vec<String> =
+            workspace.shape.iter().map(|one| format!("\"{}\"", program.over_axes(one))).collect();
+        let shape = if shape.is_empty() { "1".to_owned() } else { shape.join(", ") };
+        let _ = writeln!(
+            text,
+            "\n[launch.workspace.{}]\ndtype = \"{}\"\nshape = [{shape}]",
+            workspace.name,
+            workspace.element.word()
+        );
+    }
+    text += &launches.kernels;
+    text += &cpu_section(program, plan, project);
+    text += &workloads(program, plan);
+    Ok(text)
+}
+
+/// The axes, the tensors and the reference.
+fn signature(program: &Program, plan: &Plan, project: &Project, dtypes: &[Dtype]) -> Result<String, Refusal> {
+    let mut text = String::new();
     let mut constants = BTreeMap::new();
     let mut tensors = String::new();
     for input in &program.inputs {
@@ -76,40 +119,33 @@ pub(super) fn op(
         text += "\n";
     }
     if program.is_variable() {
-        text += "[dtypes]\nT = [\"bf16\", \"f16\", \"f32\"]\n\n";
+        let dtypes: Vec<String> = dtypes.iter().map(|dtype| format!("\"{dtype}\"")).collect();
+        let _ = writeln!(text, "[dtypes]\nT = [{}]\n", dtypes.join(", "));
     }
     let _ = write!(text, "[inputs]\n{tensors}\n[outputs]\n{outputs}\n");
     let _ = writeln!(text, "[reference]\nfile = \"reference.py\"\nfunction = \"{}\"\n", project.reference);
-    text += &gradient(&project.part);
-    let names: Vec<String> = program.outputs.iter().map(|(one, _)| format!("\"{}\"", one.name)).collect();
-    let _ = writeln!(text, "[call]\nfunction = \"{}\"\nout = [{}]\n", project.op, names.join(", "));
-    let length = terms(program, plan);
-    text += "# All steps are in float32, and results are rounded once.\n";
-    let _ = writeln!(text, "[tolerance]\naccumulate = \"f32\"\nlength = {length}\nroundings = 1");
-    if precision::cancels(program) {
-        text += "# Terms cancel on the way.\ncancels = true\n";
-    }
-    let _ = write!(text, "\n[let]\n");
-    if launches.uses_few {
-        let _ = writeln!(text, "# Elements can be counted in 32 bits.\nfew = \"{}\"", few(program, plan));
-    }
-    text += &launches.lets;
-    let _ = write!(text, "\n{}\n", launches.tune.trim_end());
-    let _ = writeln!(text, "\n[launch]\nsource = \"{}_cuda/{}.cuh\"", project.module, project.op);
-    for workspace in plan.workspaces.iter().chain(&launches.partial) {
-        let shape: Vec<String> =
-            workspace.shape.iter().map(|one| format!("\"{}\"", over_axes(program, one))).collect();
-        let shape = if shape.is_empty() { "1".to_owned() } else { shape.join(", ") };
-        let _ = writeln!(
-            text,
-            "\n[launch.workspace.{}]\ndtype = \"{}\"\nshape = [{shape}]",
-            workspace.name,
-            workspace.element.word()
-        );
-    }
-    text += &launches.kernels;
-    text += &cpu_section(program, plan, project);
-    text += &workloads(program, plan);
+    Ok(text)
+}
+
+/// Writes op.toml of a function that is divided: `files` have its regions.
+pub(super) fn whole(division: &Division, project: &Project, files: &[String]) -> Result<String, Refusal> {
+    let (program, plan) = (&division.shell, Plan { kernels: Vec::new(), workspaces: Vec::new() });
+    let mut text = String::new();
+    let _ = writeln!(text, "format = 1\nname = \"{}\"", project.op);
+    let _ = writeln!(text, "description = \"`{}` of {}, in parts\"\n", program.function, project.file);
+    // Values between the steps overflow in float16 where results need not.
+    text += &signature(program, &plan, project, &[Dtype::Bf16, Dtype::F32])?;
+    let _ = writeln!(text, "[call]\nfunction = \"{}\"\n", project.op);
+    text += "# Results of regions, and of PyTorch's operators between them, are rounded on the way.\n";
+    let _ = writeln!(
+        text,
+        "[tolerance]\naccumulate = \"f32\"\nlength = \"{}\"\nroundings = {}\ncancels = true\nfrom-rounded = true\n",
+        division.summed.join(" + "),
+        division.roundings
+    );
+    let files: Vec<String> = files.iter().map(|file| format!("\"{file}\"")).collect();
+    let _ = writeln!(text, "[forward]\nregions = [{}]", files.join(", "));
+    text += &workloads(program, &plan);
     Ok(text)
 }
 
@@ -162,7 +198,7 @@ fn tensor(
                 return Err(Refusal::new(format!(
                     "`{}` has an axis of the length {}, and op.toml has no axis for a length that is computed",
                     tensor.name,
-                    over_axes(program, length)
+                    program.over_axes(length)
                 )));
             }
         };
@@ -176,43 +212,21 @@ fn tensor(
     ))
 }
 
-/// How many terms are summed and how many steps there are, as an expression.
-fn terms(program: &Program, plan: &Plan) -> String {
-    let mut sums: Vec<String> = Vec::new();
-    let mut steps = 1;
-    for kernel in &plan.kernels {
-        let summed =
-            kernel.reductions.iter().any(|one| matches!(one.how, Reduction::Sum | Reduction::Product));
-        let role = if kernel.form() == Form::Scan { Role::Scanned } else { Role::Reduced };
-        if summed || kernel.scan.is_some() {
-            let length = over_axes(program, &kernel.length(role));
-            if !sums.contains(&length) {
-                sums.push(length);
-            }
-        }
-        let operations =
-            kernel.nodes.iter().filter(|node| matches!(node.expression, Expression::Operation(..)));
-        steps += operations.count();
-    }
-    sums.push(steps.to_string());
-    format!("\"{}\"", sums.join(" + "))
-}
-
 fn cpu_section(program: &Program, plan: &Plan, project: &Project) -> String {
     let (over, grain) = match plan.kernels.as_slice() {
         [kernel] => {
             let (outer, cut) = cpu::pieces(kernel);
-            let outer_text = over_axes(program, &outer);
+            let outer_text = program.over_axes(&outer);
             let rest = elements_of_piece(program, kernel);
             match cut {
                 Some((length, piece)) => {
-                    let inner = format!("ceil_div({}, {piece})", over_axes(program, &length));
+                    let inner = format!("ceil_div({}, {piece})", program.over_axes(&length));
                     let over = if outer.is(1) { inner } else { format!("({outer_text}) * {inner}") };
                     (
                         over,
                         format!(
                             "max(1, 16384 / max(1, min({}, {piece}) * ({rest})))",
-                            over_axes(program, &length)
+                            program.over_axes(&length)
                         ),
                     )
                 }
@@ -231,7 +245,7 @@ fn cpu_section(program: &Program, plan: &Plan, project: &Project) -> String {
 /// Elements that a piece of work reads for each of its places.
 fn elements_of_piece(program: &Program, kernel: &Kernel) -> String {
     let others = kernel.axes.iter().filter(|axis| axis.role != Role::Parallel);
-    over_axes(program, &Length::product(others.map(|axis| &axis.length)))
+    program.over_axes(&Length::product(others.map(|axis| &axis.length)))
 }
 
 fn workloads(program: &Program, plan: &Plan) -> String {

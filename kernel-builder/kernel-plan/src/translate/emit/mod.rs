@@ -5,8 +5,10 @@
 mod contract;
 mod cpu;
 mod cuda;
+mod forward;
 mod project;
 mod table;
+mod whole;
 mod words;
 
 use super::plan::Plan;
@@ -14,6 +16,7 @@ use super::program::Program;
 use super::refusal::Refusal;
 
 pub use project::{Part, Project};
+pub use whole::{Whole, emit_whole, steps};
 
 /// The files of a translation.
 #[derive(Debug, Clone)]

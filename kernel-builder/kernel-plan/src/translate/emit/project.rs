@@ -1,9 +1,6 @@
-//! What all files of a project share: its names, and lengths over the axes of the operation.
+//! What all files of a project share: its names.
 //!
-//! Owns: their spelling. Never: a file.
-
-use super::super::length::Length;
-use super::super::program::Program;
+//! Owns: them. Never: a file.
 
 /// Whose project it is, and what is known of its reference.
 #[derive(Debug, Clone)]
@@ -34,14 +31,4 @@ pub enum Part {
     },
     /// The gradient of an operation.
     Gradient,
-}
-
-/// A length over the axes of the operation, as an expression.
-pub(super) fn over_axes(program: &Program, length: &Length) -> String {
-    let symbols = &program.symbols;
-    let text = |name: &str| {
-        let symbol = symbols.iter().find(|symbol| symbol.name == name)?;
-        Some(Length::symbol(symbol.over_axes()))
-    };
-    length.replaced(&text).to_string()
 }

@@ -26,7 +26,7 @@ private protected public register requires return short signed sizeof static str
 typedef typename union unsigned using virtual void volatile while xor";
 
 /// A name for a tensor that nothing else has.
-pub(super) fn of_tensor(name: &str) -> String {
+pub(in crate::translate) fn of_tensor(name: &str) -> String {
     let is_taken = TAKEN.split_whitespace().any(|taken| taken == name)
         || ["between_", "partial_", "parts_", "access_", "even_", "by_warp_"]
             .iter()
@@ -35,7 +35,7 @@ pub(super) fn of_tensor(name: &str) -> String {
 }
 
 /// A name for each symbol that is an axis of an input, in the order in which the inputs have them.
-pub(super) fn named(traced: &Traced) -> Vec<(String, String)> {
+pub(in crate::translate) fn named(traced: &Traced) -> Vec<(String, String)> {
     let mut taken: BTreeSet<String> = traced.inputs.iter().map(|input| of_tensor(&input.name)).collect();
     taken.extend(TAKEN.split_whitespace().map(str::to_owned));
     taken.extend(["out".to_owned(), traced.function.clone()]);

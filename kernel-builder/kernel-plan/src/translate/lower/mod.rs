@@ -11,7 +11,7 @@ use super::refusal::{Assumed, Refusal};
 use super::split::split;
 use super::traced::{Traced, TracedNode, TracedSymbol};
 
-mod axes;
+pub(super) mod axes;
 mod call;
 mod composite;
 mod lowering;
@@ -24,12 +24,12 @@ use call::Call;
 use lowering::{Lowering, written};
 
 /// A graph as it was translated in the end.
-struct Settled {
-    program: Program,
+pub(super) struct Settled {
+    pub(super) program: Program,
     /// The graph with the quotients that were found to be whole.
-    traced: Traced,
+    pub(super) traced: Traced,
     /// Axes that are as long as something else.
-    same: Vec<(String, Length)>,
+    pub(super) same: Vec<(String, Length)>,
 }
 
 /// Makes a program of a graph.
@@ -60,8 +60,30 @@ pub fn lower_gradient(gradient: &Traced, of: &Traced) -> Result<Program, Refusal
     Ok(settled.program)
 }
 
+/// The tensors of a graph and its results, without the values between them.
+///
+/// # Errors
+/// A tensor whose dtype has no translation.
+pub(super) fn shell(traced: &Traced, names: &[(String, String)]) -> Result<Program, Refusal> {
+    let mut lowering = Lowering::new(traced, &[], names)?;
+    for name in &traced.outputs {
+        let node = traced.nodes.iter().find(|node| node.name == *name);
+        // What the function returns unchanged is an input, and `finish` refuses it.
+        let Some((node, result)) = node.and_then(|node| Some((node, node.results.first()?))) else {
+            continue;
+        };
+        let element = lowering.element(&result.dtype);
+        let element = element
+            .ok_or_else(|| Refusal::new(format!("a result has the dtype {}", result.dtype)).at(node))?;
+        let shape = lowering.lengths(result);
+        let value = lowering.value(Kind::Number(0.0), shape, element.class());
+        lowering.results.insert(name.clone(), vec![(value, element)]);
+    }
+    lowering.finish(traced)
+}
+
 /// Translates a graph, with more and more that is assumed of lengths.
-fn settle(
+pub(super) fn settle(
     mut traced: Traced,
     mut same: Vec<(String, Length)>,
     names: &[(String, String)],
@@ -78,7 +100,8 @@ fn settle(
                     return Err(refusal);
                 };
                 let hint = traced.symbols[&symbol].hint / by;
-                let own = TracedSymbol { hint, min: 0, quotient: Some((symbol.clone(), *by)) };
+                let own =
+                    TracedSymbol { hint, min: 0, quotient: Some((symbol.clone(), *by)), computed: None };
                 traced.symbols.insert(format!("{symbol}_by_{by}"), own);
             }
             Some(Assumed::Same(axis, length)) if same.iter().all(|(known, _)| known != axis) => {
@@ -220,11 +243,16 @@ fn name_by_assignment(values: &mut [Value]) {
         if !seen.insert(origin.line) {
             continue;
         }
-        let Some((name, rest)) = origin.text.split_once('=') else { continue };
-        let name = name.trim();
-        let is_name = !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
-        if is_name && !rest.starts_with('=') && !name.starts_with(|one: char| one.is_ascii_digit()) {
+        if let Some(name) = assigned(&origin.text) {
             value.name = name.to_owned();
         }
     }
+}
+
+/// The name that a line assigns its value to.
+pub(super) fn assigned(text: &str) -> Option<&str> {
+    let (name, rest) = text.split_once('=')?;
+    let name = name.trim();
+    let is_name = !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+    (is_name && !rest.starts_with('=') && !name.starts_with(|one: char| one.is_ascii_digit())).then_some(name)
 }

@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 
 use super::super::super::kernel::Store;
 use super::super::super::length::Length;
-use super::super::project::over_axes;
 use super::super::words::Lines;
 use super::launches::Launches;
 use super::writer::Writer;
@@ -73,7 +72,7 @@ impl Writer<'_> {
             lines.add(1, "}");
         }
         lines.add(0, "}");
-        self.launch_pointwise(launches, flat, &over_axes(self.words.program, &whole));
+        self.launch_pointwise(launches, flat, &self.words.program.over_axes(&whole));
     }
 
     pub(super) fn launch_pointwise(&self, launches: &mut Launches, flat: bool, count: &str) {
@@ -84,7 +83,7 @@ impl Writer<'_> {
             "# Elements of one access.\naccess{suffix} = \"max(1, bytes / {})\"",
             self.widest()
         );
-        let inner = over_axes(program, &self.kernel().axes[self.inner].length);
+        let inner = program.over_axes(&self.kernel().axes[self.inner].length);
         let mut kinds = vec![("even", format!("access{suffix}"))];
         if !flat {
             let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % access{suffix} == 0\"");

@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 
 use super::super::super::kernel::{Form, NodeId, Role, Store};
 use super::super::super::length::Length;
-use super::super::project::over_axes;
 use super::super::words::{Lines, Words};
 use super::launches::Launches;
 use super::writer::Writer;
@@ -176,11 +175,11 @@ impl Writer<'_> {
     ) {
         let suffix = &self.suffix;
         let program = self.words.program;
-        let (instances, elements) = (over_axes(program, instances), over_axes(program, elements));
+        let (instances, elements) = (program.over_axes(instances), program.over_axes(elements));
         let first = if program.is_variable() { "\"T\", " } else { "" };
         let arguments = self.arguments("i64");
         let entry = format!("{}::{}", self.space, self.name);
-        let inner = over_axes(program, &self.kernel().axes[self.inner].length);
+        let inner = program.over_axes(&self.kernel().axes[self.inner].length);
         if row {
             let _ = writeln!(
                 launches.lets,

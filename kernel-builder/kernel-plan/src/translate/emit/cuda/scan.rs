@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::super::kernel::{NodeId, Role};
-use super::super::project::over_axes;
 use super::super::words::{Lines, Words};
 use super::launches::Launches;
 use super::writer::Writer;
@@ -70,7 +69,7 @@ impl Writer<'_> {
         lines.add(2, "}");
         lines.add(1, "}");
         lines.add(0, "}");
-        let instances = over_axes(self.words.program, &instances);
+        let instances = self.words.program.over_axes(&instances);
         let first = if self.words.program.is_variable() { "\"T\", " } else { "" };
         let grid =
             if row { format!("ceil_div({instances}, 4)") } else { format!("ceil_div({instances}, 128)") };

@@ -10,7 +10,6 @@ use super::super::super::length::Length;
 use super::super::super::plan::Plan;
 use super::super::super::program::{Element, Program};
 use super::super::super::spell;
-use super::super::project::over_axes;
 use super::super::words::{Lines, Words};
 
 pub(super) struct Writer<'a> {
@@ -100,7 +99,7 @@ impl<'a> Writer<'a> {
     /// The lengths among the arguments of the launch.
     pub(super) fn lengths(&self, index: &str) -> Vec<String> {
         let length = |name: String| {
-            let length = over_axes(self.words.program, &Length::symbol(name));
+            let length = self.words.program.over_axes(&Length::symbol(name));
             format!("{{ {index} = \"{}\" }}", length.trim_start_matches('(').trim_end_matches(')'))
         };
         self.words.symbols().into_iter().map(length).collect()

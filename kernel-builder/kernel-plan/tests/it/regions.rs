@@ -1,0 +1,176 @@
+//! Graphs with operators that stay PyTorch's: how they are divided, and what is written for the parts.
+#![expect(clippy::disallowed_methods, reason = "the graphs are files beside the tests")]
+
+use std::path::Path;
+
+use kernel_plan::diagnostic::{SourceFile, has_errors};
+use kernel_plan::spec::parse_op;
+use kernel_plan::translate::{
+    Division, Part, Project, Refusal, Traced, Whole, divide, emit_whole, lower, steps,
+};
+use serde_json::{Value, json};
+
+use crate::project::render;
+
+fn graph(name: &str) -> Traced {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/translate/{name}.json"));
+    let text = std::fs::read_to_string(path).expect("a readable file");
+    serde_json::from_str(&text).expect("the form of a graph")
+}
+
+fn written(division: &Division) -> Whole {
+    let project = Project {
+        module: "mine".to_owned(),
+        op: "mine".to_owned(),
+        file: "reference.py".to_owned(),
+        reference: "mine_reference".to_owned(),
+        part: Part::Alone,
+    };
+    emit_whole(division, &project).expect("files")
+}
+
+/// The reader of op.toml takes the description of the whole, and those of the regions.
+#[track_caller]
+fn sound(whole: &Whole) {
+    let regions = whole.regions.iter().map(|(name, emitted)| (name.as_str(), &emitted.op));
+    for (name, text) in regions.chain([("op", &whole.op)]) {
+        let (op, problems) = parse_op(SourceFile::new(name, text.clone()));
+        assert!(op.is_some() && !has_errors(&problems), "{name}: {}\n{text}", render(&problems));
+    }
+}
+
+#[test]
+fn a_function_is_divided_around_its_products() {
+    let whole = written(&divide(&graph("gated_mlp")).expect("a division"));
+    sound(&whole);
+    insta::assert_snapshot!("parts_gated_mlp_forward", whole.forward);
+    insta::assert_snapshot!("parts_gated_mlp_references", whole.references);
+    insta::assert_snapshot!("parts_gated_mlp_contract", whole.op);
+    insta::assert_snapshot!("parts_gated_mlp_plan", whole.plan);
+}
+
+/// Behind a convolution with a stride no length is an axis of the call; the region has axes of its own.
+#[test]
+fn a_region_has_the_lengths_of_its_own_tensors() {
+    let whole = written(&divide(&graph("strided_tail")).expect("a division"));
+    sound(&whole);
+    let (_, region) = &whole.regions[0];
+    let input = "convolution = { shape = [\"batch\", \"of_12\", \"height_2\", \"width_2\"], dtype = \"T\" }";
+    assert!(region.op.contains(input), "{}", region.op);
+    // What the convolution sums are its channels and the places of its window, 8 * 3 * 3.
+    assert!(whole.op.contains("length = \"72 + "), "{}", whole.op);
+    assert!(whole.op.contains("roundings = 2"), "{}", whole.op);
+}
+
+/// A graph on a matrix `x` and a matrix `w`, of operators with a result of the shape of `x` each.
+fn chain(nodes: &[(&str, &str, &[&str])], outputs: &[&str]) -> Traced {
+    let tensor = json!({ "shape": [[[16, []]], [[16, []]]], "dtype": "bfloat16" });
+    let input = |name: &str| json!({ "value": name, "name": name, "tensor": tensor });
+    let node = |(line, (name, op, arguments)): (usize, &(&str, &str, &[&str]))| {
+        let arguments: Vec<Value> = arguments.iter().map(|one| json!({ "node": one })).collect();
+        json!({
+            "name": name, "op": op, "arguments": arguments, "keywords": {}, "results": [tensor],
+            "line": line + 1, "text": format!("{name} = {op}()"),
+        })
+    };
+    let graph = json!({
+        "function": "f",
+        "inputs": [input("x"), input("w")],
+        "nodes": nodes.iter().enumerate().map(node).collect::<Vec<_>>(),
+        "outputs": outputs,
+        "symbols": {},
+        "variable": true,
+    });
+    serde_json::from_value(graph).expect("the form of a graph")
+}
+
+#[track_caller]
+fn planned(nodes: &[(&str, &str, &[&str])], outputs: &[&str]) -> Vec<String> {
+    let division = divide(&chain(nodes, outputs)).expect("a division");
+    sound(&written(&division));
+    let lines = steps(&division, "f");
+    lines
+        .iter()
+        .map(|line| line.split(", ").filter(|part| !part.ends_with(" bytes")).collect::<Vec<_>>().join("; "))
+        .collect()
+}
+
+#[test]
+fn a_value_that_is_used_further_on_is_computed_there() {
+    // `late` has one reader, behind the product, and reads what is there anyway.
+    let found = planned(
+        &[
+            ("late", "aten.exp.default", &["x"]),
+            ("product", "aten.mm.default", &["x", "w"]),
+            ("sum", "aten.add.Tensor", &["late", "product"]),
+        ],
+        &["sum"],
+    );
+    assert_eq!(
+        found,
+        [
+            "step 0: PyTorch's `mm.default`; reads x; w; writes product",
+            "step 1: f_1: 1 kernel; reads x; product; writes sum",
+        ]
+    );
+    // What `sum` takes of the first product is made of three tensors, and storing it moves less.
+    let found = planned(
+        &[
+            ("one", "aten.mm.default", &["x", "w"]),
+            ("shifted", "aten.add.Tensor", &["one", "x"]),
+            ("early", "aten.add.Tensor", &["shifted", "w"]),
+            ("grown", "aten.exp.default", &["one"]),
+            ("again", "aten.mm.default", &["grown", "x"]),
+            ("sum", "aten.add.Tensor", &["early", "again"]),
+        ],
+        &["sum"],
+    );
+    let regions: Vec<&str> = found.iter().filter_map(|line| line.split("1 kernel; ").nth(1)).collect();
+    assert_eq!(
+        regions,
+        ["reads one; x; w; writes early", "reads one; writes grown", "reads early; again; writes sum"]
+    );
+}
+
+/// A view that PyTorch's operator takes is PyTorch's, too; one that is fused is an index.
+#[test]
+fn views_move_nothing() {
+    let found = planned(
+        &[
+            ("turned", "aten.t.default", &["x"]),
+            ("grown", "aten.exp.default", &["turned"]),
+            ("product", "aten.mm.default", &["turned", "grown"]),
+        ],
+        &["product"],
+    );
+    assert_eq!(
+        found,
+        [
+            "step 0: PyTorch's `t.default`; reads x; writes turned",
+            "step 1: f_1: 1 kernel; reads x; writes grown",
+            "step 2: PyTorch's `mm.default`; reads turned; grown; writes product",
+        ]
+    );
+}
+
+#[track_caller]
+fn refused(nodes: &[(&str, &str, &[&str])]) -> Refusal {
+    divide(&chain(nodes, &[nodes[nodes.len() - 1].0])).expect_err("a refusal")
+}
+
+#[test]
+fn what_cannot_stay_is_refused_with_its_operator() {
+    // Any pure operator stays.
+    let nodes: &[(&str, &str, &[&str])] =
+        &[("y", "aten.frobnicate.default", &["x"]), ("z", "aten.exp.default", &["y"])];
+    assert_eq!(
+        divide(&chain(nodes, &["z"])).expect("a division").stays(),
+        [("frobnicate".to_owned(), Some(1))]
+    );
+    let random = refused(&[("y", "aten.bernoulli.default", &["x"]), ("z", "aten.exp.default", &["y"])]);
+    assert_eq!((random.op.as_deref(), random.line), (Some("aten.bernoulli.default"), Some(1)));
+    assert!(refused(&[("y", "aten.mm.default", &["x", "w"])]).what.contains("nothing is left"));
+    // As a whole it is refused for the product.
+    let whole = lower(&chain(&[("y", "aten.mm.default", &["x", "w"])], &["y"])).expect_err("a refusal");
+    assert_eq!(whole.op.as_deref(), Some("aten.mm.default"));
+}
