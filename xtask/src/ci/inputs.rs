@@ -76,6 +76,10 @@ const STEPS: &[(&str, &[&str])] = &[
     ("tracing", &["templates/", "tests/tracing/"]),
     ("device-code", &[EXAMPLE, "templates/{}/", "templates/_shared/"]),
     (
+        "rust",
+        &["examples/rms-norm-device/", "examples/rust/", "kernel-builder/resources/rust/", "kernel-rust/"],
+    ),
+    (
         "generated",
         &[
             "kernel-builder/src/archive/",
