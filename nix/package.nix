@@ -28,6 +28,7 @@ pkgs.rustPlatform.buildRustPackage {
         "Cargo.toml"
         "kernel-builder"
         "kernel-hub"
+        "kernel-rust"
         "templates"
         "variants.toml"
         "xtask"

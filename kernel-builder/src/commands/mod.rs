@@ -10,6 +10,7 @@ pub mod candidates;
 pub mod check;
 pub mod check_abi;
 pub mod doctor;
+pub mod embed;
 pub mod explain;
 pub mod export;
 pub mod fill;

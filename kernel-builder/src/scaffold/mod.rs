@@ -23,6 +23,7 @@ pub mod hole;
 #[cfg(test)]
 mod hole_tests;
 pub mod host;
+pub(crate) mod launchers;
 pub mod observed;
 mod ops;
 pub mod report;

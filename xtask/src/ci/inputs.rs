@@ -102,6 +102,10 @@ const STEPS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "rust",
+        &["examples/rms-norm-device/", "examples/rust/", "kernel-builder/resources/rust/", "kernel-rust/"],
+    ),
+    (
         "generated",
         &[
             "kernel-builder/kernel-plan/src/host/",

@@ -19,6 +19,7 @@ mod prove;
 mod proven;
 mod ready;
 mod run;
+mod rust;
 mod sections;
 mod steps;
 mod table;

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::run::Run;
-use super::{cheats, checks, device_code, generated, line, projects, prove, translation};
+use super::{cheats, checks, device_code, generated, line, projects, prove, rust, translation};
 
 /// Lists the items of a step in the checkout at a root.
 type Items = fn(&Path) -> Result<Vec<String>, String>;
@@ -123,6 +123,13 @@ pub(crate) const STEPS: &[Step] = &[
         items: Some(device_code::items),
         turn: Some(0),
         run: device_code::run,
+    },
+    Step {
+        name: "rust",
+        about: "a crate outside of the workspace builds with its kernels, without a GPU; the crates for it are packed",
+        items: None,
+        turn: Some(1),
+        run: rust::run,
     },
     Step {
         name: "generated",

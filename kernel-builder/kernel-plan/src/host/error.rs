@@ -10,6 +10,9 @@ pub enum HostError {
         "op.toml says neither how device code is started ([launch]) nor what runs on the processor ([cpu])"
     )]
     NoCode,
+    /// No `[launch]`, for a host side that starts device code alone.
+    #[error("op.toml has no [launch], so there is no device code to start")]
+    NoLaunch,
     /// Something of the format that generated code does not do.
     #[error("{what}, and a generated host side does not do that")]
     Unsupported {

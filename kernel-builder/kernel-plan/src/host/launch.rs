@@ -29,40 +29,7 @@ pub(super) fn plan(
     devices: &[DeviceSettings],
     names: &Names<'_>,
 ) -> Result<LaunchPlan, HostError> {
-    if let Some(map) = launch.tensor_maps.first() {
-        return Err(unsupported(format!("[launch.tensor-map.{}] describes a tensor map", map.name.value)));
-    }
-    let mut tunings = vec![op.tune.default_tuning()];
-    for range in devices.iter().flat_map(|device| &device.ranges) {
-        if !tunings.contains(&range.tuning) {
-            tunings.push(range.tuning.clone());
-        }
-    }
-    let mut spaces: Vec<Vec<(String, String)>> = vec![];
-    let mut settings = vec![];
-    for tuning in &tunings {
-        let defines = defines(launch, tuning)?;
-        let space = spaces.iter().position(|known| *known == defines).unwrap_or_else(|| {
-            spaces.push(defines);
-            spaces.len() - 1
-        });
-        settings.push((tuning.clone(), space));
-    }
-    let ranges = |tuning: &Tuning| {
-        let all = devices.iter().flat_map(|device| &device.ranges);
-        all.filter(|range| range.tuning == *tuning).collect::<Vec<_>>()
-    };
-    // The defaults, which come first, are for every call; the others for those of their ranges alone.
-    let with_calls = settings.iter().enumerate().map(|(place, (tuning, space))| Setting {
-        tuning,
-        space: *space,
-        ranges: (place > 0).then(|| ranges(tuning)),
-    });
-    let found = instances::instances(op, launch, &with_calls.collect::<Vec<_>>())?;
-    // One that these settings do not start stays in the launcher, which would say so if a call asked for it.
-    if found.iter().all(BTreeSet::is_empty) {
-        return Err(HostError::Never);
-    }
+    let Choices { tunings, settings, spaces, instances: found } = choices(op, launch, devices)?;
     let space_plan = |place: usize, defines: Vec<(String, String)>| {
         let of_kernel = |(kernel, instances): (&Kernel, &BTreeSet<Instance>)| {
             let here = instances.iter().filter(|instance| instance.space == place);
@@ -122,6 +89,64 @@ pub(super) fn plan(
         constants: names.constants(started),
         kernels: kernels.collect::<Result<_, _>>()?,
     })
+}
+
+/// What a launcher chooses between: settings, sets of macros, instances of every kernel.
+pub(super) struct Choices {
+    /// Every setting once; the defaults first.
+    pub(super) tunings: Vec<Tuning>,
+    /// The same with the place of its set of macros.
+    pub(super) settings: Vec<(Tuning, usize)>,
+    /// Sets of macros: name and value.
+    pub(super) spaces: Vec<Vec<(String, String)>>,
+    /// The instances of every kernel, of all sets.
+    pub(super) instances: Vec<BTreeSet<Instance>>,
+}
+
+/// Finds them.
+///
+/// # Errors
+/// What a launcher that is compiled ahead of time cannot do.
+pub(super) fn choices(
+    op: &OpSpec,
+    launch: &Launch,
+    devices: &[DeviceSettings],
+) -> Result<Choices, HostError> {
+    if let Some(map) = launch.tensor_maps.first() {
+        return Err(unsupported(format!("[launch.tensor-map.{}] describes a tensor map", map.name.value)));
+    }
+    let mut tunings = vec![op.tune.default_tuning()];
+    for range in devices.iter().flat_map(|device| &device.ranges) {
+        if !tunings.contains(&range.tuning) {
+            tunings.push(range.tuning.clone());
+        }
+    }
+    let mut spaces: Vec<Vec<(String, String)>> = vec![];
+    let mut settings = vec![];
+    for tuning in &tunings {
+        let defines = defines(launch, tuning)?;
+        let space = spaces.iter().position(|known| *known == defines).unwrap_or_else(|| {
+            spaces.push(defines);
+            spaces.len() - 1
+        });
+        settings.push((tuning.clone(), space));
+    }
+    let ranges = |tuning: &Tuning| {
+        let all = devices.iter().flat_map(|device| &device.ranges);
+        all.filter(|range| range.tuning == *tuning).collect::<Vec<_>>()
+    };
+    // The defaults, which come first, are for every call; the others for those of their ranges alone.
+    let with_calls = settings.iter().enumerate().map(|(place, (tuning, space))| Setting {
+        tuning,
+        space: *space,
+        ranges: (place > 0).then(|| ranges(tuning)),
+    });
+    let found = instances::instances(op, launch, &with_calls.collect::<Vec<_>>())?;
+    // One that these settings do not start stays in the launcher, which would say so if a call asked for it.
+    if found.iter().all(BTreeSet::is_empty) {
+        return Err(HostError::Never);
+    }
+    Ok(Choices { tunings, settings, spaces, instances: found })
 }
 
 fn lengths(workspace: &Workspace) -> impl Iterator<Item = &Expr> {
@@ -198,13 +223,7 @@ fn argument(
             return Err(unsupported(format!("`{}` is a tensor map", name.value)));
         }
         KernelArgument::I32(expr) => {
-            let named = match &expr.tree().kind {
-                ExprKind::Named(definition) => {
-                    format!("`{}`, which the kernel takes as 32 bits,", definition.name.value)
-                }
-                ExprKind::Name(name) => format!("`{name}`, which the kernel takes as 32 bits,"),
-                _ => format!("argument {place} of the kernel, which has 32 bits,"),
-            };
+            let named = narrowed_name(expr.tree(), place);
             let value = names.bare(expr.tree());
             ArgumentPlan { narrowed: Some(named), ..plain("int32_t", value) }
         }
@@ -213,6 +232,17 @@ fn argument(
         KernelArgument::F32(name) => plain("float", format!("static_cast<float>(call.{})", name.value)),
         KernelArgument::F64(name) => plain("double", format!("call.{}", name.value)),
     })
+}
+
+/// What messages call an argument of 32 bits, which its value may exceed.
+pub(super) fn narrowed_name(expr: &Expr, place: usize) -> String {
+    match &expr.kind {
+        ExprKind::Named(definition) => {
+            format!("`{}`, which the kernel takes as 32 bits,", definition.name.value)
+        }
+        ExprKind::Name(name) => format!("`{name}`, which the kernel takes as 32 bits,"),
+        _ => format!("argument {place} of the kernel, which has 32 bits,"),
+    }
 }
 
 /// The address of a tensor, or of scratch memory.

@@ -15,6 +15,7 @@ mod instances;
 mod launch;
 mod program;
 mod python;
+pub mod rust;
 mod settings;
 mod types;
 

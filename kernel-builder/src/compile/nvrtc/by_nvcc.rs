@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use kernel_plan::plan::CommandLine;
 
-use super::unit::{PATIENCE, Tool, Unit};
+use super::unit::{Form, PATIENCE, Tool, Unit};
 use super::worker::CompileAnswer;
 use super::{NvrtcError, confined};
 use crate::base::files;
@@ -42,7 +42,7 @@ pub(super) fn compile(
         CommandLine::new(&kit.nvcc)
             .arg("-ccbin")
             .path(&kit.cxx)
-            .arg(format!("-arch=sm_{}", unit.arch))
+            .arg(format!("-arch={}", unit.form.architecture(&unit.arch)))
             .args(Tool::Nvcc.options())
             // They would change what is compiled, and the key does not have them.
             .env("NVCC_PREPEND_FLAGS", "")
@@ -71,6 +71,11 @@ pub(super) fn compile(
         let status = format!("`{expression}` is no __global__ function");
         return Ok(CompileAnswer { log, failed: Some(status), ..CompileAnswer::default() });
     }
+    let names: Vec<String> = names.into_iter().flatten().collect();
+    if unit.form == Form::Ptx {
+        files::write(cubin, ptx)?;
+        return Ok(CompileAnswer { names, log, seconds: started.elapsed().as_secs_f64(), ..CompileAnswer::default() });
+    }
     files::write(&at("kernels.ptx"), ptx)?;
     let back = options().arg("-cubin").path(&at("kernels.ptx")).arg("-o").path(&at("kernels.cubin"));
     match run(&start(back), &kit.nvcc, unit)? {
@@ -79,12 +84,7 @@ pub(super) fn compile(
     }
     files::write(cubin, files::read(&at("kernels.cubin"))?)?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(CompileAnswer {
-        names: names.into_iter().flatten().collect(),
-        log,
-        seconds,
-        ..CompileAnswer::default()
-    })
+    Ok(CompileAnswer { names, log, seconds, ..CompileAnswer::default() })
 }
 
 /// The source, and a variable for each kernel.
@@ -161,8 +161,13 @@ mod tests {
             include: vec![],
             root: None,
         };
-        let unit =
-            Unit { source, defines: vec![], arch: "90".to_owned(), expressions: vec!["f<2>".to_owned()] };
+        let unit = Unit {
+            source,
+            defines: vec![],
+            arch: "90".to_owned(),
+            form: Form::Cubin,
+            expressions: vec!["f<2>".to_owned()],
+        };
         assert_eq!(
             text(&unit),
             "#line 1 \"kernels/f.cu\"\ntemplate <int n> __global__ void f() {}\n#line 1 \"[launch]\"\n\

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kernel_plan::spec::expr::Value;
 use kernel_plan::spec::launch::{ConcreteLaunch, KernelLaunch};
 
-use super::unit::{Cubin, Source, Unit};
+use super::unit::{Cubin, Form, Source, Unit};
 use super::{Compiler, NvrtcError};
 
 /// Macros with their values, as the compiler is told.
@@ -40,6 +40,7 @@ impl Code {
                 source: source.clone(),
                 defines: defines.clone(),
                 arch: arch.to_owned(),
+                form: Form::Cubin,
                 expressions: expressions.clone(),
             };
             let cubin = compiler.compile(&unit)?;
@@ -62,7 +63,8 @@ impl Code {
         arch: &str,
         compiler: &Compiler,
     ) -> Result<Self, NvrtcError> {
-        let unit = Unit { source: source.clone(), defines: vec![], arch: arch.to_owned(), expressions };
+        let arch = arch.to_owned();
+        let unit = Unit { source: source.clone(), defines: vec![], arch, form: Form::Cubin, expressions };
         Ok(Self { cubins: vec![compiler.compile(&unit)?], places: BTreeMap::new() })
     }
 

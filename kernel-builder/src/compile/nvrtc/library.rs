@@ -3,7 +3,7 @@
 //! Owns: the functions and their order (CUDA Toolkit documentation, "NVRTC"). Never: chooses options.
 //!
 //! It is loaded by path and not through a crate's search, because the library of a wheel lies where no loader looks; the
-//! ten functions that are used have had the same form since CUDA 8.
+//! twelve functions that are used have had the same form since CUDA 8.
 
 use crate::base::causes::chain;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -11,6 +11,8 @@ use std::path::Path;
 use std::ptr;
 
 use libloading::{Library, Symbol};
+
+use super::unit::Form;
 
 type Program = *mut c_void;
 type Status = c_int;
@@ -24,8 +26,8 @@ pub(super) struct Nvrtc {
 
 /// What a compilation gave.
 pub(super) struct Compiled {
-    /// The machine code.
-    pub(super) cubin: Vec<u8>,
+    /// The machine code, or PTX.
+    pub(super) code: Vec<u8>,
     /// The mangled name of every name expression, in their order.
     pub(super) names: Vec<String>,
     /// Warnings.
@@ -76,6 +78,7 @@ impl Nvrtc {
         name: &str,
         options: &[String],
         expressions: &[String],
+        form: Form,
     ) -> Result<Compiled, SourceErrors> {
         let program = Source::new(self, text, name)?;
         for expression in expressions {
@@ -99,8 +102,11 @@ impl Nvrtc {
         for expression in expressions {
             names.push(program.lowered(expression)?);
         }
-        let cubin = program.text(c"nvrtcGetCUBINSize", c"nvrtcGetCUBIN")?;
-        Ok(Compiled { cubin, names, log })
+        let code = match form {
+            Form::Cubin => program.text(c"nvrtcGetCUBINSize", c"nvrtcGetCUBIN"),
+            Form::Ptx => program.text(c"nvrtcGetPTXSize", c"nvrtcGetPTX"),
+        };
+        Ok(Compiled { code: code?, names, log })
     }
 
     fn done(&self, status: Status) -> Result<(), SourceErrors> {

@@ -38,7 +38,7 @@ use inside::Folders;
 use seen::DependencySnapshot;
 use unit::PATIENCE;
 pub use unit::Tool;
-pub(crate) use unit::{Cubin, Source, Unit};
+pub(crate) use unit::{Cubin, Form, Source, Unit};
 use worker::{CompileAnswer, Job, Opening};
 pub use worker::{ROLE, serve};
 
@@ -203,6 +203,7 @@ impl Compiler {
             name: unit.source.name.clone(),
             options: process.with_headers(self.options(kit, unit))?,
             expressions: unit.expressions.clone(),
+            form: unit.form,
             // In a folder that it may read: a file is written through a handle that reads, too.
             cubin: process.headers.join("made.cubin"),
         };
@@ -215,7 +216,7 @@ impl Compiler {
     }
 
     fn options(&self, kit: &NvrtcKit, unit: &Unit) -> Vec<String> {
-        let mut options = vec![format!("--gpu-architecture=sm_{}", unit.arch)];
+        let mut options = vec![format!("--gpu-architecture={}", unit.form.architecture(&unit.arch))];
         options.extend(Tool::Nvrtc.options().map(str::to_owned));
         options.extend(unit.defines.iter().map(|(name, value)| format!("--define-macro={name}={value}")));
         let own = self.scratch.path().join("include");
@@ -248,6 +249,10 @@ impl Compiler {
             .field("arch", &unit.arch)
             .field("name", &unit.source.name)
             .field("text", &unit.source.text);
+        // Machine code is named as before there was another form.
+        if unit.form == Form::Ptx {
+            key = key.field("form", "ptx");
+        }
         for (name, value) in &unit.defines {
             key = key.field("define", format!("{name}={value}"));
         }
@@ -406,6 +411,7 @@ mod tests {
             source: source("extern \"C\" __global__ void f() {}", None),
             defines: vec![("WIDTH".to_owned(), "4".to_owned())],
             arch: "90".to_owned(),
+            form: Form::Cubin,
             expressions: vec!["f".to_owned()],
         }
     }
@@ -444,6 +450,7 @@ mod tests {
             Unit { source: source("other", Some(&headers)), ..unit.clone() },
             Unit { arch: "90a".to_owned(), ..unit.clone() },
             Unit { defines: vec![], ..unit.clone() },
+            Unit { form: Form::Ptx, ..unit.clone() },
             Unit { expressions: vec!["g".to_owned()], ..unit.clone() },
         ];
         for other in &others {

@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::digest::Digest;
 
 /// How long one text may take.
@@ -25,6 +27,25 @@ pub(crate) struct Source {
     pub root: Option<PathBuf>,
 }
 
+/// What a compiler makes of device code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Form {
+    /// Machine code of an architecture.
+    Cubin,
+    /// PTX, which drivers compile for this architecture and all later ones.
+    Ptx,
+}
+
+impl Form {
+    /// An architecture as compilers name it: `sm_90a`, `compute_90`.
+    pub(super) fn architecture(self, arch: &str) -> String {
+        match self {
+            Self::Cubin => format!("sm_{arch}"),
+            Self::Ptx => format!("compute_{arch}"),
+        }
+    }
+}
+
 /// What is to be compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unit {
@@ -32,13 +53,15 @@ pub(crate) struct Unit {
     pub source: Source,
     /// Macros.
     pub defines: Vec<(String, String)>,
-    /// The real architecture, e.g. `90a`.
+    /// The architecture, e.g. `90a`.
     pub arch: String,
+    /// What is made for it.
+    pub form: Form,
     /// The kernels, as C++ names them: `norm<__nv_bfloat16, 256>`.
     pub expressions: Vec<String>,
 }
 
-/// Machine code.
+/// Machine code, or PTX.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cubin {
     /// Where it lies.

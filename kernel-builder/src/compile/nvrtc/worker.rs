@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::library::{Nvrtc, SourceErrors};
-use super::unit::MEMORY;
+use super::unit::{Form, MEMORY};
 use crate::base::causes::chain;
 use crate::base::channel::Answers;
 use crate::base::{confine, files};
@@ -38,6 +38,8 @@ pub(super) struct Job {
     pub(super) options: Vec<String>,
     /// The kernels that are wanted.
     pub(super) expressions: Vec<String>,
+    /// What is made.
+    pub(super) form: Form,
     /// Where the machine code goes; the file appears whole or not at all.
     pub(super) cubin: PathBuf,
 }
@@ -106,8 +108,8 @@ fn compile(nvrtc: &Nvrtc, line: &str) -> CompileAnswer {
         Ok(job) => job,
         Err(error) => return CompileAnswer { failed: Some(chain(&error)), ..CompileAnswer::default() },
     };
-    match nvrtc.compile(&job.text, &job.name, &job.options, &job.expressions) {
-        Ok(compiled) => match files::write(&job.cubin, compiled.cubin) {
+    match nvrtc.compile(&job.text, &job.name, &job.options, &job.expressions, job.form) {
+        Ok(compiled) => match files::write(&job.cubin, compiled.code) {
             Ok(()) => CompileAnswer { names: compiled.names, log: compiled.log, ..CompileAnswer::default() },
             Err(error) => CompileAnswer { failed: Some(chain(&error)), ..CompileAnswer::default() },
         },

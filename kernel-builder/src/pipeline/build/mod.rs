@@ -3,6 +3,7 @@
 //! Owns: how a project becomes plans, the names of extensions, the gates: every library is read before anything may package
 //! it. Never: compiles (`compile` does), or runs what was built.
 
+pub(crate) mod embed;
 pub(crate) mod fetch;
 pub(crate) mod lock;
 pub(crate) mod reproducible;

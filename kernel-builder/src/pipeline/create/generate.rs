@@ -256,7 +256,7 @@ fn another_reference<'a>(op: &OpSpec, backward: Option<&'a OpSpec>) -> Option<&'
 }
 
 /// The settings that were measured for an operator, by device.
-fn measured(path: &Path, op: &OpSpec, session: &Session) -> Result<Vec<DeviceSettings>, Failure> {
+pub(crate) fn measured(path: &Path, op: &OpSpec, session: &Session) -> Result<Vec<DeviceSettings>, Failure> {
     if op.launch.is_none() {
         return Ok(vec![]);
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::build::{Framework, Kernel};
 use kernel_plan::spec::launch::Launch;
+use kernel_plan::units::Capability;
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -120,7 +121,15 @@ fn source(folder: &Path, launch: &Launch) -> Result<Source, Failure> {
 
 /// The capabilities that build.toml lists for its CUDA kernels; the usual ones where it lists none, or is not there.
 fn archs(folder: &Path, session: &Session) -> Result<Vec<String>, Failure> {
-    let mut listed: Vec<String> = vec![];
+    let mut listed: Vec<String> = capabilities(folder, session)?.iter().map(|it| it.digits()).collect();
+    listed.sort();
+    listed.dedup();
+    Ok(if listed.is_empty() { ARCHS.map(str::to_owned).to_vec() } else { listed })
+}
+
+/// The capabilities that build.toml lists for its CUDA kernels; none where it lists none, or is not there.
+pub(crate) fn capabilities(folder: &Path, session: &Session) -> Result<Vec<Capability>, Failure> {
+    let mut listed: Vec<Capability> = vec![];
     if files::exists(&folder.join("build.toml")) {
         let build = project::load(folder, session)?.build;
         let of_kernels = build.kernels.iter().flat_map(|kernel: &Kernel| &kernel.cuda_capabilities);
@@ -128,9 +137,9 @@ fn archs(folder: &Path, session: &Session) -> Result<Vec<String>, Failure> {
             Framework::TorchNoarch(noarch) => noarch.cuda_capabilities.as_slice(),
             _ => &[],
         };
-        listed.extend(of_kernels.chain(noarch).map(|capability| capability.value.digits()));
+        listed.extend(of_kernels.chain(noarch).map(|capability| capability.value));
     }
     listed.sort();
     listed.dedup();
-    Ok(if listed.is_empty() { ARCHS.map(str::to_owned).to_vec() } else { listed })
+    Ok(listed)
 }

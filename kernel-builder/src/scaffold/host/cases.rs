@@ -18,7 +18,7 @@ const MOST_ELEMENTS: u64 = 1 << 22;
 const BENCHED: usize = 12;
 
 /// A value that serde knows how to write.
-pub(super) fn to_value(value: impl serde::Serialize) -> Value {
+pub(in crate::scaffold) fn to_value(value: impl serde::Serialize) -> Value {
     Value::from(Serde(value))
 }
 

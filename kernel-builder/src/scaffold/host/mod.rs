@@ -15,6 +15,7 @@ use super::{FileSet, ScaffoldError, template};
 mod cases;
 pub(super) mod framework;
 
+pub(super) use cases::to_value;
 pub use framework::Framework;
 
 /// Whose project it is: what build.toml says.

@@ -1,0 +1,61 @@
+//! `embed`: device code with a Rust module that starts it.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use kernel_plan::units::Capability;
+use serde_json::json;
+
+use crate::base::report::bytes;
+use crate::base::session::Session;
+use crate::compile::nvrtc::Tool;
+use crate::exit::Failure;
+use crate::pipeline::build::embed::{self, Code, Request};
+
+/// Compile device code for Rust programs, with typed launchers
+///
+/// Writes machine code and PTX of every kernel that [launch] can start, and kernels.rs, which includes them. The crate
+/// kernelwright-build runs this command from a build script; docs/rust.md is the guide. No GPU is needed.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright embed kernels/rms-norm --out-dir generated --arch 9.0a --arch 12.0+PTX
+  kernelwright embed kernels/rms-norm --out-dir stubs --stubs    for docs.rs, without code")]
+pub struct Args {
+    /// Folders with an op.toml that has [launch], or files of that format
+    #[arg(value_name = "DIR", required = true)]
+    kernels: Vec<PathBuf>,
+    /// Folder to write; code of an earlier run that is no longer needed is removed
+    #[arg(long, value_name = "DIR")]
+    out_dir: PathBuf,
+    /// Compute capability to compile for, such as 9.0a, or 9.0+PTX to add PTX for later GPUs; can be repeated. Default:
+    /// those of build.toml, or 8.0, 9.0, 10.0 and 12.0+PTX
+    #[arg(long = "arch", value_name = "CAPABILITY")]
+    archs: Vec<Capability>,
+    /// Compiler for device code
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
+    compiler: Tool,
+    /// Compile nothing; the functions return an error when they are called
+    #[arg(long)]
+    stubs: bool,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let out = embed::folder(&args.out_dir);
+    let request = Request {
+        kernels: args.kernels.clone(),
+        out: out.clone(),
+        archs: args.archs.clone(),
+        tool: args.compiler,
+        code: if args.stubs { Code::Stubs } else { Code::Compiled },
+    };
+    let embedded = embed::embed(&request, session)?;
+    let data = json!({
+        "out": out, "module": embed::MODULE, "ops": embedded.ops, "files": embedded.files, "reads": embedded.reads,
+        "bytes": embedded.bytes,
+    });
+    let size = if args.stubs { "no code".to_owned() } else { bytes(embedded.bytes) };
+    let human = format!("{} of {} in {}\n", size, embedded.ops.join(", "), out.join(embed::MODULE).display());
+    session.report.result("embed", &data, &human);
+    Ok(())
+}
