@@ -41,10 +41,16 @@ def lanes(case: OracleCase, threads: int) -> int:
     return max(1, min(threads // THREADS_OF_LARGE, room() // (BYTES_MEANWHILE * elements)))
 
 
-def side_by_side(job: OracleJob, work: Callable[[OracleCase, int], T]) -> Iterator[tuple[OracleCase, int, T]]:
-    """Do `work(case, number)` for every set of every case, and give each with its result, in the order of the schedule."""
+def side_by_side(
+    job: OracleJob, work: Callable[[OracleCase, int], T], alone: bool = False
+) -> Iterator[tuple[OracleCase, int, T]]:
+    """Do `work(case, number)` for every set of every case, and give each with its result, in the order of the schedule.
+
+    With `alone`, one at a time.
+    """
     threads = job.threads
-    sets = [(case, number, lanes(case, threads)) for case in job.cases for number in range(len(case.sets))]
+    widths = {id(case): 1 if alone else lanes(case, threads) for case in job.cases}
+    sets = [(case, number, widths[id(case)]) for case in job.cases for number in range(len(case.sets))]
 
     def with_threads(count: int, case: OracleCase, number: int) -> T:
         torch.set_num_threads(count)

@@ -192,6 +192,13 @@ def expect_gradients(
     return [*exact, *terms_of(at, exact, inputs, places, random, samples)]
 
 
+def keeps_a_module(function: Function) -> bool:
+    """Whether the file of a reference keeps a module. `functional_call` puts tensors into it for the time of a call, so two
+    calls at a time would mix theirs."""
+    values: dict[str, object] = getattr(function, "__globals__", {})
+    return any(isinstance(one, torch.nn.Module) for one in values.values())
+
+
 def write_inputs(job: OracleJob, makers: dict[str, Function], channel: Channel) -> bool:
     """Write the inputs of every set, and the weights of its outputs where gradients are judged; whether that could be
     done, which a function of the project that computes an input decides."""
@@ -371,7 +378,7 @@ def write_expected(
             write_tensors(f"{path}.eager.bin", found.eager)
         return Written(None, missing, found.undefined, tuple(digests))
 
-    for case, number, written in side_by_side(job, write):
+    for case, number, written in side_by_side(job, write, alone=keeps_a_module(function)):
         if written.error is not None:
             channel.send(NoReference(case=case.place, error=written.error))
             continue

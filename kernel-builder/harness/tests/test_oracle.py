@@ -15,6 +15,7 @@ from oracle import (  # noqa: E402
     Computed,
     compute,
     expect,
+    keeps_a_module,
     on_host,
     samples_of,
     terms_of_short_rows,
@@ -218,3 +219,10 @@ def test_a_baseline_is_what_pytorch_gets_in_the_real_dtype_or_the_reason_why_it_
         == "the reference returns torch.float64 for the real dtypes, op.toml says torch.bfloat16"
     )
     assert on_host([got])[0].device.type == "cpu"
+
+
+def test_a_reference_with_a_module_is_called_once_at_a_time() -> None:
+    alone: dict[str, Any] = {}
+    exec("import torch\n_module = torch.nn.Linear(2, 2)\ndef called(x):\n    return _module(x)\n", alone)  # noqa: S102
+    assert keeps_a_module(alone["called"])
+    assert not keeps_a_module(input_set)

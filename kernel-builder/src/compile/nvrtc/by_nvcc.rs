@@ -74,7 +74,12 @@ pub(super) fn compile(
     let names: Vec<String> = names.into_iter().flatten().collect();
     if unit.form == Form::Ptx {
         files::write(cubin, ptx)?;
-        return Ok(CompileAnswer { names, log, seconds: started.elapsed().as_secs_f64(), ..CompileAnswer::default() });
+        return Ok(CompileAnswer {
+            names,
+            log,
+            seconds: started.elapsed().as_secs_f64(),
+            ..CompileAnswer::default()
+        });
     }
     files::write(&at("kernels.ptx"), ptx)?;
     let back = options().arg("-cubin").path(&at("kernels.ptx")).arg("-o").path(&at("kernels.cubin"));
