@@ -39,6 +39,8 @@ const VERBS: &[&str] = &[
     "toolchain",
     "doctor",
     "gpu",
+    "embed",
+    "explain",
     "schema",
     "completions",
     "man",
@@ -72,6 +74,19 @@ fn the_help_lists_every_verb_once_in_groups() {
     assert_eq!(listed, verbs);
     let headings = groups.lines().filter(|line| line.ends_with(':')).count();
     assert!((6..=10).contains(&headings), "{groups}");
+}
+
+#[test]
+fn a_code_is_explained_and_a_slip_is_answered() {
+    let sandbox = Sandbox::new();
+    let help = sandbox.run(&["explain", "verify::guard"]);
+    assert_eq!((help.code, help.stderr.as_str()), (0, ""));
+    assert!(help.stdout.starts_with("verify::guard\n") && help.stdout.contains("\nFix. "), "{}", help.stdout);
+    let json = sandbox.run(&["explain", "guard", "--message-format", "json"]);
+    assert!(json.stdout.contains("\"code\":\"verify::guard\""), "{}", json.stdout);
+    let slip = sandbox.run(&["explain", "verify::guards"]);
+    assert_eq!((slip.code, slip.stdout.as_str()), (2, ""));
+    assert!(slip.stderr.contains("similar: verify::guard"), "{}", slip.stderr);
 }
 
 #[test]
