@@ -53,6 +53,7 @@ class Symbol(RoundedDown):
     min: int
     quotient: tuple[str, int] | None
 
+
 class TensorReport(TypedDict):
     """A tensor of a graph."""
 

@@ -223,6 +223,6 @@ def test_a_baseline_is_what_pytorch_gets_in_the_real_dtype_or_the_reason_why_it_
 
 def test_a_reference_with_a_module_is_called_once_at_a_time() -> None:
     alone: dict[str, Any] = {}
-    exec("import torch\n_module = torch.nn.Linear(2, 2)\ndef called(x):\n    return _module(x)\n", alone)  # noqa: S102
+    exec("import torch\n_module = torch.nn.Linear(2, 2)\ndef called(x):\n    return _module(x)\n", alone)
     assert keeps_a_module(alone["called"])
     assert not keeps_a_module(input_set)

@@ -236,11 +236,17 @@ fn a_reference_chooses_its_template() {
         new("me/my-softmax", "bad.py").refused(12, words);
     }
     // What is neither served nor translated is refused, with the operator, its line and the next step.
-    let text = "import torch\n\n\ndef ranked(x):\n    y = x * 2\n    return torch.sort(y, -1)[0] + y\n";
+    let text = "import torch\n\n\ndef ranked(x):\n    return torch.sort(x, -1)[0]\n";
     sandbox.write("work/ranked.py", text);
     let words =
-        ["scaffold::untranslated", "`sort.default` in line 6", "torch.sort(y, -1)[0] + y", "left to PyTorch"];
+        ["scaffold::untranslated", "`sort.default` in line 5", "torch.sort(x, -1)[0]", "left to PyTorch"];
     new("me/my-ranks", "ranked.py").refused(12, &words);
+    // What is beside such an operator is translated, and the operator stays a call of PyTorch.
+    let text = "import torch\n\n\ndef among(x):\n    y = x * 2\n    return torch.sort(y, -1)[0] + y\n";
+    sandbox.write("work/among.py", text);
+    let divided = new("me/my-ranks", "among.py");
+    assert_eq!(divided.code, 0, "{}{}", divided.stdout, divided.stderr);
+    assert!(divided.stdout.contains("stays PyTorch's: sort (line 6)"), "{}", divided.stdout);
     let text = "import torch\n\n\ndef grown(x):\n    x.add_(1)\n    return x * 2\n";
     sandbox.write("work/grown.py", text);
     new("me/my-growth", "grown.py").refused(12, &["scaffold::untranslated", "it changes `x`"]);
