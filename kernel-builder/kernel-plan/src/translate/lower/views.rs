@@ -128,16 +128,15 @@ pub(super) fn parts(of: &mut Lowering, name: &str, call: &Call) -> Result<Option
     Ok(Some(found))
 }
 
-/// Where a slice begins, counted from the end if it is negative.
+/// Where a slice begins, counted from the end if it is negative. The sign of a length, as in `x[..., -y.shape[-1]:]`, is that
+/// of the call that was traced.
 pub(super) fn begin(of: &Lowering, argument: &Argument, length: &Length) -> Result<Length, Refusal> {
     match argument {
         Argument::Absent => Ok(Length::default()),
         Argument::Length(start) => {
             let start = of.length(start);
-            match start.value() {
-                Some(value) if value < 0 => Ok(length + &start),
-                _ => Ok(start),
-            }
+            let traced = of.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.hint)).collect();
+            Ok(if start.at(&traced) < 0 { length + &start } else { start })
         }
         _ => Err(Refusal::new("a slice begins at a computed place")),
     }
