@@ -14,8 +14,8 @@ use crate::pipeline::build::embed::{self, Code, Request};
 
 /// Compile device code for Rust programs, with typed launchers
 ///
-/// Writes machine code and PTX of every kernel that [launch] can start, and kernels.rs, which includes them. The crate
-/// kernelwright-build runs this command from a build script; docs/rust.md is the guide. No GPU is needed.
+/// Writes machine code and PTX of every kernel that a `[launch]` table can start, and kernels.rs, which includes
+/// them. The crate kernelwright-build runs this command from a build script; docs/rust.md is the guide. No GPU is needed.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright embed kernels/rms-norm --out-dir generated --arch 9.0a --arch 12.0+PTX
