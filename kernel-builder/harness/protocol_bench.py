@@ -280,7 +280,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedCalls:
     """What NVIDIA's tracer saw of some calls."""
 
     TAG: ClassVar[tuple[str, str]] = ("event", "traced")
@@ -346,5 +346,5 @@ Job: TypeAlias = BaselineJob | KernelJob
 Request: TypeAlias = Begin | Prepare | BlockRequest | Go | Suspect | Give | Judge | Trace | Leave
 # An answer of a process.
 Answer: TypeAlias = (
-    Machine | Open | Begun | Prepared | Ready | Done | Suspected | Given | Judged | Traced | Left | Raised
+    Machine | Open | Begun | Prepared | Ready | Done | Suspected | Given | Judged | TracedCalls | Left | Raised
 )

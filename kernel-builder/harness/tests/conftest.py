@@ -6,33 +6,35 @@ Run by `cargo xtask ci harness`, with torch; without it the tests that need it a
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from typing import Any
 
-from protocol import TensorSpec
+from protocol import Dtype, TensorSpec
 from protocol_verify import GradientSpec, InputSet, OracleCase, OracleJob
 
 # The harness writes no bytecode beside itself.
 sys.dont_write_bytecode = True
 
 
-def tensor(name: str, shape: list[int], dtype: str = "f32", **more: object) -> TensorSpec:
+def tensor(name: str, shape: list[int], dtype: Dtype = "f32", **more: Any) -> TensorSpec:
     """A tensor of a call."""
-    fields = {"omitted": False, "inplace": None, "computed": None} | more
-    return TensorSpec(name=name, shape=shape, dtype=dtype, **fields)  # type: ignore[arg-type]
+    plain = TensorSpec(name=name, shape=shape, dtype=dtype, omitted=False, inplace=None, computed=None)
+    return replace(plain, **more)
 
 
-def input_set(**more: object) -> InputSet:
-    """Normal values, but for what is given."""
-    usual = {
-        "kind": "normal",
-        "edit_of": None,
-        "edit_input": None,
-        "change": None,
-        "scalars": {},
-        "baseline": False,
-        "gradient": False,
-        "hard": False,
-    }
-    return InputSet(**(usual | more))  # type: ignore[arg-type]
+def input_set(**more: Any) -> InputSet:
+    """Normal values, but for the fields that are given."""
+    plain = InputSet(
+        kind="normal",
+        edit_of=None,
+        edit_input=None,
+        change=None,
+        scalars={},
+        baseline=False,
+        gradient=False,
+        hard=False,
+    )
+    return replace(plain, **more)
 
 
 def oracle_case(
@@ -45,19 +47,19 @@ def oracle_case(
     return OracleCase(id="case", place=0, inputs=inputs, outputs=outputs, gradients=gradients or [], sets=sets)
 
 
-def oracle_job(folder: str, reference: str, cases: list[OracleCase], **more: object) -> OracleJob:
+def oracle_job(folder: str, reference: str, cases: list[OracleCase], **more: Any) -> OracleJob:
     """The job of an oracle that works in a folder."""
-    usual = {
-        "seed": 7,
-        "threads": 1,
-        "behind": False,
-        "on_gpu": False,
-        "reference": reference,
-        "function": "reference",
-        "gradient": None,
-        "gate": f"{folder}/oracle.gate",
-        "inputs_dir": folder,
-        "expected_dir": folder,
-        "cases": cases,
-    }
-    return OracleJob(**(usual | more))  # type: ignore[arg-type]
+    plain = OracleJob(
+        seed=7,
+        threads=1,
+        behind=False,
+        on_gpu=False,
+        reference=reference,
+        function="reference",
+        gradient=None,
+        gate=f"{folder}/oracle.gate",
+        inputs_dir=folder,
+        expected_dir=folder,
+        cases=cases,
+    )
+    return replace(plain, **more)

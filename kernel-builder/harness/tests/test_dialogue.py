@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def play(job: Any, version: int = VERSION) -> tuple[list[Any], str, int]:
         env=environment,
         timeout=100,
     )
-    events = []
+    events: list[Any] = []
     for line in done.stdout.splitlines():
         fields = json.loads(line)
         assert fields.pop("nonce") == "secret"
@@ -61,20 +62,20 @@ def names(events: list[Any]) -> list[str]:
 
 def trial(number: int, **more: Any) -> Trial:
     """A call of the schedule."""
-    usual = {
-        "id": number,
-        "set": 0,
-        "form": "functional",
-        "poison": 0xFF,
-        "arena": "main",
-        "guard": 4096,
-        "shift": 0,
-        "strides": {},
-        "calls": 1,
-        "manner": "single",
-        "input": None,
-    }
-    return Trial(**(usual | more))
+    plain = Trial(
+        id=number,
+        set=0,
+        form="functional",
+        poison=0xFF,
+        arena="main",
+        guard=4096,
+        shift=0,
+        strides={},
+        calls=1,
+        manner="single",
+        input=None,
+    )
+    return replace(plain, **more)
 
 
 def oracle_of(folder: Path, reference: str, **more: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="no torch: the oracle's own tests run with it in `cargo xtask ci harness`")
 
-from conftest import input_set, oracle_case, tensor  # noqa: E402
+from conftest import input_set, oracle_case, oracle_job, tensor  # noqa: E402
 
 from inputs import make_cotangents, make_inputs  # noqa: E402
 from oracle import (  # noqa: E402
@@ -20,6 +21,7 @@ from oracle import (  # noqa: E402
     samples_of,
     terms_of_short_rows,
 )
+from protocol import Dtype  # noqa: E402
 from protocol_verify import (  # noqa: E402
     Distribution,
     GradientSpec,
@@ -57,7 +59,7 @@ def test_one_seed_gives_the_same_bytes_and_another_seed_others(kind: str):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_every_dtype_and_only_one_kind_is_not_finite(kind: str, dtype: str):
+def test_every_kind_has_every_dtype_and_only_one_kind_is_not_finite(kind: str, dtype: Dtype):
     (found,) = inputs(input_set(kind=kind), specs=[tensor("x", [64, 48], dtype)])
     assert (list(found.shape), found.dtype) == ([64, 48], DTYPES[dtype])
     if found.is_floating_point():
@@ -65,8 +67,8 @@ def test_every_kind_has_every_dtype_and_only_one_kind_is_not_finite(kind: str, d
 
 
 def test_kinds_are_what_their_names_say():
-    def of(kind: str) -> Any:
-        return distribution(kind, [200, 100], torch.float32, torch.Generator().manual_seed(1))  # type: ignore[arg-type]
+    def of(kind: Distribution) -> Any:
+        return distribution(kind, [200, 100], torch.float32, torch.Generator().manual_seed(1))
 
     assert abs(float(of("normal").std()) - 1) < 0.05
     assert float(of("small").abs().max()) < 0.01 < 100 < float(of("large").abs().max())
@@ -152,10 +154,7 @@ def test_a_reference_is_refused_that_is_not_what_op_toml_says(reference: Any, er
 
 def job(**more: Any) -> OracleJob:
     """A job of which nothing but the seed counts here."""
-    usual = dict.fromkeys(("reference", "function", "gate", "inputs_dir", "expected_dir"), "")
-    return OracleJob(
-        **(usual | {"seed": 7, "threads": 1, "behind": False, "on_gpu": False, "gradient": None, "cases": []} | more)
-    )
+    return replace(oracle_job("", "", []), **more)
 
 
 def test_gradients_are_those_of_autograd_or_of_the_projects_own_function():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from calls import FAR, alike, deviation, lengths_of, placed  # noqa: E402
 from cupti import busy  # noqa: E402
 from host import Station, rounds  # noqa: E402
 from operands import Case, mix  # noqa: E402
+from protocol import Dtype  # noqa: E402
 from protocol_bench import BlockRequest, TimedCase, Tolerance  # noqa: E402
 from protocol_trace import Axis, Form, Operation  # noqa: E402
 from referee import Bytes, times, worst_excess  # noqa: E402
@@ -22,14 +24,14 @@ from referee import Bytes, times, worst_excess  # noqa: E402
 TOLERANCE = Tolerance(accumulate="f32", roundings=1)
 
 
-def case(dtype: str = "f32", **more: Any) -> Case:
+def case(dtype: Dtype = "f32", **more: Any) -> Case:
     """Twice an input."""
-    usual = {"id": "case", "scalars": {}, "accumulated": 1}
-    tensors = {"inputs": [tensor("x", [64], dtype)], "outputs": [tensor("y", [64], dtype)]}
-    return Case(torch, "cpu", TimedCase(**(usual | tensors | more)))
+    inputs, outputs = [tensor("x", [64], dtype)], [tensor("y", [64], dtype)]
+    plain = TimedCase(id="case", inputs=inputs, outputs=outputs, scalars={}, accumulated=1)
+    return Case(torch, "cpu", replace(plain, **more))
 
 
-def excess(got: Any, exact: Any, dtype: str = "f32") -> float:
+def excess(got: Any, exact: Any, dtype: Dtype = "f32") -> float:
     """The error of an output in units of what its arithmetic explains."""
     return worst_excess(torch, case(dtype), TOLERANCE, exact, got)
 

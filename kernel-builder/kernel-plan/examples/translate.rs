@@ -7,8 +7,8 @@
 use std::error::Error;
 
 use kernel_plan::translate::{
-    Part, Plan, Program, Project, Refusal, Traced, agree, divide, emit, emit_whole, lower, lower_gradient,
-    plan,
+    Part, Plan, Program, Project, Refusal, TracedGraph, agree, divide, emit, emit_whole, lower,
+    lower_gradient, plan,
 };
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn project(name: &str) -> Project {
 }
 
 /// The files of a function whose parts are translated, if it can be divided.
-fn parts(name: &str, graph: &Traced) -> Result<Value, Refusal> {
+fn parts(name: &str, graph: &TracedGraph) -> Result<Value, Refusal> {
     let whole = emit_whole(&divide(graph)?, &project(name))?;
     let regions = whole
         .regions
@@ -57,11 +57,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut answers = Vec::new();
     for one in graphs {
         let name = one["name"].as_str().ok_or("a graph without a name")?;
-        let graph: Traced = serde_json::from_value(one["graph"].clone())?;
+        let graph: TracedGraph = serde_json::from_value(one["graph"].clone())?;
         let mut function = planned(lower(&graph));
         let mut gradient = None;
         if !one["gradient"].is_null() {
-            let traced: Traced = serde_json::from_value(one["gradient"].clone())?;
+            let traced: TracedGraph = serde_json::from_value(one["gradient"].clone())?;
             let mut found = planned(lower_gradient(&traced, &graph));
             if let (Ok(function), Ok(found)) = (&mut function, &mut found) {
                 agree((&mut function.0, &function.1), (&mut found.0, &found.1));

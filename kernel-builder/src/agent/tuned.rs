@@ -28,7 +28,7 @@ const DEFAULTS: &str = "the defaults of [tune]";
 /// A table for one operation on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tuned {
+pub(crate) struct TunedTable {
     kind: String,
     format: u32,
     /// The operation.
@@ -160,7 +160,7 @@ pub(crate) fn written(tuning: &Tuning) -> BTreeMap<String, toml::Value> {
     tuning.iter().map(|(name, value)| (name.to_string(), toml_value(value))).collect()
 }
 
-impl Tuned {
+impl TunedTable {
     /// A table without a setting.
     pub(crate) fn empty(
         op: &OpSpec,
@@ -271,7 +271,7 @@ pub(crate) fn capability_name((major, minor): (u32, u32)) -> String {
 /// The place in `tables` of the one for a device: its own, else that of the device of the same compute capability whose
 /// multiprocessors are nearest in number.
 pub(crate) fn nearest(
-    tables: &[Tuned],
+    tables: &[TunedTable],
     device: &str,
     capability: (u32, u32),
     multiprocessors: u32,
@@ -323,12 +323,12 @@ fn read_value(value: &toml::Value) -> Option<Value> {
 pub(crate) struct Settings {
     defaults: Tuning,
     /// The table, checked against op.toml, with its file's name.
-    table: Option<(String, Tuned)>,
+    table: Option<(String, TunedTable)>,
 }
 
 /// What a call gets, and where that comes from.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Chosen {
+pub(crate) struct TuningChoice {
     /// A value for every tunable.
     pub tuning: Tuning,
     /// In words: the file and the workload, or the defaults.
@@ -347,21 +347,21 @@ impl Settings {
     }
 
     /// What a table says, and the defaults where it says nothing.
-    pub(crate) fn of_table(name: &str, table: Tuned, op: &OpSpec) -> Result<Self, TunedError> {
+    pub(crate) fn of_table(name: &str, table: TunedTable, op: &OpSpec) -> Result<Self, TunedError> {
         table.check(name, op)?;
         Ok(Self { table: Some((name.to_owned(), table)), ..Self::defaults(op) })
     }
 
     /// The setting of a case. One that the constraints or `[launch]` do not take there is not used.
-    pub(crate) fn choose(&self, op: &OpSpec, case: &Case) -> Chosen {
+    pub(crate) fn choose(&self, op: &OpSpec, case: &Case) -> TuningChoice {
         let found = self.table.as_ref().and_then(|(name, table)| {
             let setting = table.setting_for(&dtypes_of(case), &axes_of(op, case))?;
             let tuning = tuning_of(op, setting)?;
             let runs = op.tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default()
                 && op.launch.as_ref().is_some_and(|launch| launch.evaluate(case, &tuning).is_ok());
-            runs.then(|| Chosen { tuning, from: format!("{name}, {}", setting.workload) })
+            runs.then(|| TuningChoice { tuning, from: format!("{name}, {}", setting.workload) })
         });
-        found.unwrap_or_else(|| Chosen { tuning: self.defaults.clone(), from: DEFAULTS.to_owned() })
+        found.unwrap_or_else(|| TuningChoice { tuning: self.defaults.clone(), from: DEFAULTS.to_owned() })
     }
 
     /// The defaults.

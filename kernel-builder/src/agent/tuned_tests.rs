@@ -36,8 +36,8 @@ fn setting(op: &OpSpec, workload: &str, axes: [u64; 2], block: i64) -> Setting {
     }
 }
 
-fn table(op: &OpSpec) -> Tuned {
-    let mut table = Tuned::empty(op, "NVIDIA H200", (9, 0), 132, Digest::blake3(b"source"));
+fn table(op: &OpSpec) -> TunedTable {
+    let mut table = TunedTable::empty(op, "NVIDIA H200", (9, 0), 132, Digest::blake3(b"source"));
     table.put(setting(op, "llm-4096x4096", [4096, 4096], 512));
     table.put(setting(op, "llm-1024x4096", [1024, 4096], 128));
     table
@@ -61,7 +61,7 @@ fn block(settings: &Settings, op: &OpSpec, axes: [u64; 2]) -> (String, String) {
 fn a_file_reads_back_and_its_order_is_stable() {
     let op = op();
     let table = table(&op);
-    assert_eq!(Tuned::read("tuned/x.toml", &table.text()).unwrap(), table);
+    assert_eq!(TunedTable::read("tuned/x.toml", &table.text()).unwrap(), table);
     table.check("tuned/x.toml", &op).unwrap();
     let names: Vec<&str> = table.settings.iter().map(|one| one.workload.as_str()).collect();
     assert_eq!(names, ["llm-1024x4096", "llm-4096x4096"]);
@@ -116,7 +116,7 @@ fn what_a_person_changed_is_refused() {
         ("kind = \"settings\"", "kind = \"table\"", "kind"),
     ] {
         assert!(text.contains(from), "{from}\n{text}");
-        let error = Tuned::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap_err();
+        let error = TunedTable::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap_err();
         let text = chain(&error);
         assert!(text.contains(why), "{text}");
     }
@@ -127,7 +127,7 @@ fn what_a_person_changed_is_refused() {
         ("block = 128\n", "", "no value of `block`"),
     ] {
         assert!(text.contains(from), "{from}\n{text}");
-        let read = Tuned::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap();
+        let read = TunedTable::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap();
         let error = Settings::of_table("tuned/x.toml", read, &op).unwrap_err();
         let text = chain(&error);
         assert!(text.contains(why), "{text}");
@@ -138,8 +138,8 @@ fn what_a_person_changed_is_refused() {
 #[test]
 fn another_device_of_the_same_capability_is_the_next_best() {
     let op = op();
-    let of = |device: &str, capability, count| Tuned {
-        ..Tuned::empty(&op, device, capability, count, Digest::blake3(b"source"))
+    let of = |device: &str, capability, count| TunedTable {
+        ..TunedTable::empty(&op, device, capability, count, Digest::blake3(b"source"))
     };
     let tables =
         [of("NVIDIA A100", (8, 0), 108), of("NVIDIA H100", (9, 0), 114), of("NVIDIA H200", (9, 0), 132)];

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use kernel_plan::spec::op::Case;
 
 use super::cupti::Cupti;
+use super::skip::SkipReason;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 pub(super) use crate::protocol::bench::{Aim, Edits, LeftOut, Need, Prepared, Regime, Sizes};
@@ -45,16 +46,9 @@ pub(super) struct Block {
 
 impl Need {
     /// Why there is no room, if there is none.
-    pub(super) fn unmet(&self) -> Option<String> {
+    pub(super) fn unmet(&self) -> Option<SkipReason> {
         let free = self.free?;
-        (self.needs > free - free / 10).then(|| {
-            let megabytes = |bytes: u64| bytes / 1_000_000;
-            format!(
-                "it needs {} MB for all contenders, {} MB are free",
-                megabytes(self.needs),
-                megabytes(free)
-            )
-        })
+        (self.needs > free - free / 10).then_some(SkipReason::NoRoom { needs: self.needs, free })
     }
 }
 
@@ -110,7 +104,7 @@ pub(super) trait Timer {
 }
 
 /// A process of the candidate that is never timed: a tracer slows what it has looked at.
-pub(super) trait Traced {
+pub(super) trait CallTracer {
     /// What the device does for some calls. Starts the process where there is none.
     fn trace(&mut self, case: &Case, seed: u64) -> Result<Cupti, Fault>;
 }

@@ -21,6 +21,7 @@ use crate::verify::lab::{CandidateRefusal, Lab, LoadedCandidate};
 use super::contender::{Aim, Ask, Fault, Prepared, Referee, Regime};
 use super::record::SkippedContender;
 use super::samples::{self, KERNEL, MeasuredCase, Samples};
+use super::skip::SkipReason;
 use super::stats::{self, SplitMix};
 
 /// Trials before the first block.
@@ -75,7 +76,7 @@ impl DeviceRounds<'_> {
         case: &Case,
         launch: &ConcreteLaunch,
         code: &Code,
-    ) -> Result<Result<MeasuredCase, String>, NoFigures> {
+    ) -> Result<Result<MeasuredCase, SkipReason>, NoFigures> {
         let need = self.baselines.begin(case)?;
         if let Some(reason) = need.unmet() {
             return Ok(Err(reason));

@@ -35,6 +35,7 @@ mod run;
 mod samples;
 mod sass;
 pub(crate) mod screen;
+mod skip;
 mod starts;
 mod state;
 mod stats;
@@ -54,8 +55,11 @@ pub use options::{
     ENOUGH_STARTS, KeepNothing, MeasurementStore, OPTIONAL_RIVALS, Options, Outcome, starts_on,
 };
 pub(crate) use record::multiplies;
-pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
+pub use record::{
+    Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, RunContext, SkippedContender,
+};
 pub use sass::Sass;
+pub use skip::SkipReason;
 pub use unmeasured::Unmeasured;
 
 use crate::base::session::Session;
@@ -88,11 +92,11 @@ pub fn measure(
     let Some(device) =
         [Device::Cpu, Device::Cuda].into_iter().find(|device| device.as_str() == artifact.backend)
     else {
-        return Ok(Outcome::Skipped(format!("this version does not measure backend `{}`", artifact.backend)));
+        return Ok(Outcome::Skipped(SkipReason::Backend(artifact.backend.clone())));
     };
     let cases = select(op, device, &options.workloads)?;
     if cases.is_empty() {
-        return Ok(Outcome::Skipped(format!("op.toml measures no workload on {device}")));
+        return Ok(Outcome::Skipped(SkipReason::NoWorkload(device)));
     }
     run::of_package::run_package(
         &Subject { artifact, op, project, device, cases, options },
@@ -146,7 +150,7 @@ impl<'a> OfDevice<'a> {
     ) -> Result<Outcome, BenchError> {
         let subject = self.subject()?;
         if subject.cases.is_empty() {
-            return Ok(Outcome::Skipped("op.toml measures no workload on cuda".to_owned()));
+            return Ok(Outcome::Skipped(SkipReason::NoWorkload(Device::Cuda)));
         }
         run::on_device::run_device(&subject, self.candidate, compiler, self.python, begun, kept, session)
     }

@@ -13,6 +13,7 @@ use kernel_plan::plan::CommandLine;
 use serde::Serialize;
 
 use crate::base::{env, files};
+use crate::verify::lab::CandidateRefusal;
 
 /// Metrics by the name that a report of ours has for each, with the factor to its unit: seconds, bytes, percent.
 const METRICS: [(&str, &str, f64); 14] = [
@@ -39,6 +40,26 @@ const METRICS: [(&str, &str, f64); 14] = [
 const LIMITED: f64 = 60.0;
 /// Where the installer of CUDA puts the program.
 const FOLDERS: [&str; 2] = ["/usr/local/cuda", "/usr/local/NVIDIA-Nsight-Compute"];
+
+/// Why there are no counters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoCounters {
+    /// The program is not installed.
+    #[error("Nsight Compute (ncu) not found: looked on PATH, in CUDA_HOME and in /usr/local/cuda")]
+    NotInstalled,
+    /// The program failed; its message.
+    #[error("{output}")]
+    Failed {
+        /// What it printed.
+        output: String,
+    },
+    /// The program ran and reported nothing.
+    #[error("Nsight Compute wrote no counters")]
+    Empty,
+    /// The candidate could not be called.
+    #[error("{}", .0.text)]
+    Candidate(CandidateRefusal),
+}
 
 /// Counters of one start of a kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -78,12 +99,12 @@ pub(crate) fn wrapped(line: CommandLine, ncu: &Path, log: &Path) -> CommandLine 
 /// What a report says of each kernel.
 ///
 /// # Errors
-/// It has no counters; the reason in ncu's words, if it gives one.
-pub(crate) fn parse(report: &str) -> Result<Vec<Counters>, String> {
+/// It has no counters.
+pub(crate) fn parse(report: &str) -> Result<Vec<Counters>, NoCounters> {
     let mut lines = report.lines().skip_while(|line| !line.starts_with("\"ID\""));
-    let failed = || {
-        let said = report.lines().find_map(|line| line.strip_prefix("==ERROR==")).map(str::trim);
-        said.unwrap_or("Nsight Compute wrote no counters").to_owned()
+    let failed = || match report.lines().find_map(|line| line.strip_prefix("==ERROR==")) {
+        Some(message) => NoCounters::Failed { output: message.trim().to_owned() },
+        None => NoCounters::Empty,
     };
     let names = fields(lines.next().ok_or_else(failed)?);
     let place = |name: &str| names.iter().position(|known| known == name);
@@ -161,8 +182,9 @@ mod tests {
     #[test]
     fn counters_that_may_not_be_read_are_explained_in_the_words_of_the_program() {
         let denied = "==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n";
-        assert_eq!(parse(denied).unwrap_err(), "ERR_NVGPUCTRPERM - The user does not have permission");
-        assert_eq!(parse("").unwrap_err(), "Nsight Compute wrote no counters");
+        let output = "ERR_NVGPUCTRPERM - The user does not have permission".to_owned();
+        assert_eq!(parse(denied), Err(NoCounters::Failed { output }));
+        assert_eq!(parse(""), Err(NoCounters::Empty));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use kernel_plan::spec::op::Device;
 
 use crate::base::files::FileError;
 
-use super::record::{About, Measurement};
+use super::record::{Measurement, RunContext};
+use super::skip::SkipReason;
 
 /// The rivals that a run can do without: what is compiled or searched for, which takes tens of seconds.
 pub const OPTIONAL_RIVALS: [&str; 5] =
@@ -30,7 +31,7 @@ pub struct Options {
     /// Mixed into the secret that decides inputs and the order of samples.
     pub seed: u64,
     /// What is known of the candidate and its task, for the record.
-    pub about: About,
+    pub about: RunContext,
 }
 
 impl Default for Options {
@@ -43,7 +44,7 @@ impl Default for Options {
             commit: None,
             threads: None,
             seed: 0x6b77,
-            about: About::default(),
+            about: RunContext::default(),
         }
     }
 }
@@ -63,7 +64,7 @@ pub enum Outcome {
     /// A measurement for each case and regime.
     Measured(Vec<Measurement>),
     /// It cannot be measured here; the reason.
-    Skipped(String),
+    Skipped(SkipReason),
 }
 
 /// Where the measurements of a run are kept while it goes on.

@@ -18,7 +18,7 @@ use crate::protocol::bench::{self, Answer, BlockRequest, Job, Request, TimedCase
 use crate::protocol::{self, Opening};
 use crate::toolchain::PythonRuntime;
 
-use super::contender::{Ask, Block, Fault, Need, Prepared, Referee, TimedCall, Timer, Traced};
+use super::contender::{Ask, Block, CallTracer, Fault, Need, Prepared, Referee, TimedCall, Timer};
 use super::cupti::{Cupti, Launched};
 use super::machine;
 
@@ -203,9 +203,9 @@ fn read<T>(
     }
 }
 
-impl From<bench::Traced> for Cupti {
-    fn from(traced: bench::Traced) -> Self {
-        let bench::Traced { calls, busy, streams, kernels, reason } = traced;
+impl From<bench::TracedCalls> for Cupti {
+    fn from(traced: bench::TracedCalls) -> Self {
+        let bench::TracedCalls { calls, busy, streams, kernels, reason } = traced;
         let launched = |bench::TracedKernel { name, launches, seconds }| Launched { name, launches, seconds };
         Self { calls, busy, streams, kernels: kernels.into_iter().map(launched).collect(), reason }
     }
@@ -286,7 +286,7 @@ impl Timer for PythonTimer {
     }
 }
 
-impl Traced for PythonTimer {
+impl CallTracer for PythonTimer {
     fn trace(&mut self, case: &Case, seed: u64) -> Result<Cupti, Fault> {
         let request = Request::Trace { case: TimedCase::from(case), seed };
         self.ask(&request, PREPARE, |answer| match answer {

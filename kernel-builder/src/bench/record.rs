@@ -131,7 +131,7 @@ impl Roofline {
 
 /// What is known of a candidate and its task before anything is timed.
 #[derive(Debug, Clone, Default)]
-pub struct About {
+pub struct RunContext {
     /// What is measured, as it was made.
     pub candidate: Option<Candidate>,
     /// What the linter found; absent when it was not asked.

@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use kernel_plan::spec::op::Case;
 
 use super::clock::{self, Disagreement, Reading};
-use super::contender::{Aim, Ask, Block, Fault, Prepared, Referee, Regime, Timer, Traced};
+use super::contender::{Aim, Ask, Block, CallTracer, Fault, Prepared, Referee, Regime, Timer};
 use super::cupti::Cupti;
 use super::machine::Load;
 use super::outputs;
 use super::samples::{KERNEL, MeasuredCase, Samples, left_out};
+use super::skip::SkipReason;
 use super::state::{self, SlowdownFinding, State};
 use super::stats::{self, SplitMix};
 use super::traced;
@@ -39,7 +40,7 @@ const SEED_BITS: u32 = 53;
 pub(super) enum Outcome {
     Measured(MeasuredCase),
     /// There is no room for it; the reason.
-    Skipped(String),
+    Skipped(SkipReason),
 }
 
 /// What is found against a candidate.
@@ -84,7 +85,7 @@ pub(super) struct Rounds<'a> {
     pub(super) kernel: &'a mut dyn Timer,
     pub(super) baselines: &'a mut dyn Referee,
     /// On a GPU.
-    pub(super) tracer: Option<&'a mut dyn Traced>,
+    pub(super) tracer: Option<&'a mut dyn CallTracer>,
     /// What the tracer saw of the case in an earlier start; then it is not asked again.
     pub(super) traced: Option<Cupti>,
     pub(super) random: SplitMix,

@@ -27,6 +27,7 @@ use super::python::{Machine, Part};
 use super::record::{self, Contender, Measurement, PROTOCOL};
 use super::rounds::{Finding, Stop};
 use super::samples::{self, MeasuredCase, Samples};
+use super::skip::SkipReason;
 use super::{machine, render, stats};
 
 mod in_starts;
@@ -98,7 +99,7 @@ enum CaseEnd {
     /// With numbers; of device code, with what was measured.
     Measured(Box<MeasuredCase>, Option<Candidate>),
     /// There is no room for it; the reason.
-    Skipped(String),
+    Skipped(SkipReason),
     /// The kernel is refused.
     Refused(Stop),
 }

@@ -9,7 +9,7 @@ use crate::base::digest::Digest;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::base::report::{MessageFormat, Report};
-use crate::bench::About;
+use crate::bench::RunContext;
 use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::rounds::tests::Fake;
 
@@ -64,12 +64,12 @@ impl MeasurementStore for Kept {
 }
 
 fn run(kernel: &mut Fake, torch: &str, kept: &mut Kept) -> Result<Outcome, BenchError> {
-    run_of(OP, About::default(), kernel, torch, kept)
+    run_of(OP, RunContext::default(), kernel, torch, kept)
 }
 
 fn run_of(
     text: &str,
-    about: About,
+    about: RunContext,
     kernel: &mut Fake,
     torch: &str,
     kept: &mut Kept,
@@ -79,7 +79,7 @@ fn run_of(
 
 fn run_with(
     text: &str,
-    about: About,
+    about: RunContext,
     kernel: &mut Fake,
     rivals: &mut Fake,
     torch: &str,
@@ -291,7 +291,7 @@ axes = { m = 100, n = 100, k = 100 }
 "#;
     let beyond = |limit: f64| {
         let matrix_limit = std::collections::BTreeMap::from([("bf16".to_owned(), limit)]);
-        let about = About { matrix_limit, ..About::default() };
+        let about = RunContext { matrix_limit, ..RunContext::default() };
         let mut kept = Kept::default();
         let mut kernel = Fake::kernel().in_graphs();
         let mut rivals = Fake::baselines().in_graphs();
@@ -304,7 +304,7 @@ axes = { m = 100, n = 100, k = 100 }
     assert_eq!(measured(beyond(0.2).0).len(), 1);
     let roofline = |text: &str, peaks: &[(&str, f64)]| {
         let matrix_peak = peaks.iter().map(|(dtype, rate)| ((*dtype).to_owned(), *rate)).collect();
-        let about = About { matrix_peak, ..About::default() };
+        let about = RunContext { matrix_peak, ..RunContext::default() };
         let found = run_of(text, about, &mut Fake::kernel(), "2.11", &mut Kept::default());
         measured(found)[0].roofline.unwrap()
     };

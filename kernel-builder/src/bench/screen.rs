@@ -44,7 +44,7 @@ pub(crate) struct Screen {
 
 /// What screening says of a candidate that is right.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Screened {
+pub(crate) struct ScreenResult {
     /// Seconds a call, one for each sample.
     pub samples: Vec<f64>,
     /// Their median.
@@ -127,7 +127,7 @@ impl Screen {
         code: &Code,
         count: usize,
         enough: Option<f64>,
-    ) -> Result<Attempt<Screened>, VerifyError> {
+    ) -> Result<Attempt<ScreenResult>, VerifyError> {
         let loaded = match self.lab.load(launch, code)? {
             Ok(loaded) => loaded,
             Err(complaint) => return Ok(Err(complaint)),
@@ -155,7 +155,7 @@ impl Screen {
                     let (seconds, copy_fraction) = (look.seconds, Some(look.copy / look.seconds));
                     let samples = vec![seconds];
                     let functions = loaded.functions;
-                    return Ok(Ok(Screened { samples, seconds, copy_fraction, of_bound, functions }));
+                    return Ok(Ok(ScreenResult { samples, seconds, copy_fraction, of_bound, functions }));
                 }
                 Ok(_) => {}
                 Err(complaint) => return Ok(Err(complaint)),
@@ -202,7 +202,7 @@ impl Screen {
             return Ok(Err(complaint));
         }
         let copy_fraction = stats::median(&ratios);
-        Ok(Ok(Screened { samples, seconds, copy_fraction, of_bound, functions: loaded.functions }))
+        Ok(Ok(ScreenResult { samples, seconds, copy_fraction, of_bound, functions: loaded.functions }))
     }
 
     /// What the planned candidate takes on the contents of the last trial, beside a copy. The least of few samples: one that
@@ -243,7 +243,7 @@ impl Screen {
         &mut self,
         loaded: &LoadedCandidate,
         complaint: CandidateRefusal,
-    ) -> Result<Attempt<Screened>, VerifyError> {
+    ) -> Result<Attempt<ScreenResult>, VerifyError> {
         self.lab.unload(loaded)?;
         // A plan of the candidate may be left; a new worker has none, and nothing else that it left behind.
         self.lab.give_up();

@@ -114,11 +114,11 @@ mod tests {
     use crate::base::nvml::Reading;
     use crate::bench::Clocks;
     use crate::bench::ceilings::{Ceiling, Ceilings};
-    use crate::device::wire::About;
+    use crate::device::wire::DeviceProperties;
 
     #[test]
     fn a_gpu_is_told_in_lines() {
-        let about = About {
+        let about = DeviceProperties {
             name: "NVIDIA H200".to_owned(),
             capability: (9, 0),
             multiprocessors: 132,

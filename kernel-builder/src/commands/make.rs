@@ -11,7 +11,7 @@ use crate::base::session::Session;
 use crate::bench;
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
-use crate::package::{Judged, Status};
+use crate::package::{Judgement, Status};
 use crate::pipeline::judge;
 use crate::pipeline::make::{self, MakeResult, Request};
 use crate::verify::{NOT_LOADED, Verified};
@@ -79,7 +79,7 @@ fn tell(made: &MakeResult, took: Duration, session: &Session) {
     human += &format!("built      {} in {}\n", names.join(", "), duration(made.built_in));
     for (verified, evidence) in made.verified.iter().zip(&evidence) {
         let Artifact { variant, backend, .. } = verified.inner();
-        let status = Status::new(variant, backend, Judged::from_evidence(evidence));
+        let status = Status::new(variant, backend, Judgement::from_evidence(evidence));
         human += &format!("{:<9}  {variant}  {}{}\n", status.action(), judge::line(evidence), status.note());
     }
     human += &format!("published  {}", made.sent.lines());

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::agent::tuner::drawn::DrawSize;
 use crate::base::session::Session;
-use crate::bench::screen::Screened;
+use crate::bench::screen::ScreenResult;
 use crate::bench::{known, render};
 use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
@@ -111,7 +111,7 @@ fn tell(judged: &JudgedCandidate<'_>, session: &Session) {
 }
 
 /// A right candidate as a line for people.
-fn line(screened: &Screened, words: &[String]) -> String {
+fn line(screened: &ScreenResult, words: &[String]) -> String {
     let words = words.join(" ");
     if let Err(why) = known::of_samples(&screened.samples) {
         return format!("not measured: {why}  {words}\n");
@@ -121,7 +121,7 @@ fn line(screened: &Screened, words: &[String]) -> String {
 }
 
 /// A right candidate as data. A time that is not a result is only in the samples.
-fn put(row: &mut serde_json::Value, screened: &Screened) {
+fn put(row: &mut serde_json::Value, screened: &ScreenResult) {
     let unknown = known::of_samples(&screened.samples).err();
     row["verdict"] = json!("passed");
     row["seconds"] = json!(unknown.is_none().then_some(screened.seconds));

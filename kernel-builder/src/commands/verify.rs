@@ -63,7 +63,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let (project, evidence) =
             device::verify(&args.project.dir, &how, compiler, Choice::new(args.untuned), session)?;
         let title = project.title();
-        let status = Status::new(&title, "cuda", package::Judged::from_evidence(&evidence));
+        let status = Status::new(&title, "cuda", package::Judgement::from_evidence(&evidence));
         let row = row(&status, &evidence);
         session.report.result("verify", &json!({ "variants": [row] }), &table(&status, &evidence));
         return device::accept(&project, &evidence);

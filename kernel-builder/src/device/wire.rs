@@ -210,7 +210,7 @@ pub(crate) enum Answer {
     /// It was done.
     Done,
     /// What the device is.
-    About(About),
+    About(DeviceProperties),
     /// A name under which another process of the device finds a buffer.
     Handle { handle: String },
     /// Bytes in hexadecimal.
@@ -223,7 +223,7 @@ pub(crate) enum Answer {
 
 /// The device, in the driver's numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct About {
+pub(crate) struct DeviceProperties {
     /// As its maker calls it.
     pub name: String,
     /// Compute capability.

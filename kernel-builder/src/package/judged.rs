@@ -11,7 +11,7 @@ use crate::verify::{Evidence, Outcome};
 
 /// The judgement that called a build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct Judgement {
     /// The GPU's name, or `cpu`.
     pub device: String,
     /// The version of the GPU's driver; absent for `cpu`, and in older evidence.
@@ -26,7 +26,7 @@ pub struct Judged {
     pub date: String,
 }
 
-impl Judged {
+impl Judgement {
     /// The judgement behind some evidence; `None` if the kernel was not called.
     pub fn from_evidence(evidence: &Evidence) -> Option<Self> {
         let environment = &evidence.environment;
@@ -44,7 +44,7 @@ impl Judged {
     }
 }
 
-impl fmt::Display for Judged {
+impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.device.as_str() {
             "cpu" => f.write_str("a CPU")?,
@@ -69,12 +69,12 @@ pub struct Status {
     /// `checked`, `not checked on a GPU` or `not checked`.
     pub results: &'static str,
     /// The judgement; absent if results were not checked.
-    pub judged: Option<Judged>,
+    pub judged: Option<Judgement>,
 }
 
 impl Status {
     /// Finds the words for a build of a backend.
-    pub fn new(variant: &str, backend: &str, judged: Option<Judged>) -> Self {
+    pub fn new(variant: &str, backend: &str, judged: Option<Judgement>) -> Self {
         let results = match (&judged, backend) {
             (Some(_), _) => "checked",
             (None, "cpu") => "not checked",
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn only_a_kernel_that_was_called_was_judged() {
         let told = |backend, device, calls| {
-            let status = Status::new("v", backend, Judged::from_evidence(&evidence(device, calls)));
+            let status = Status::new("v", backend, Judgement::from_evidence(&evidence(device, calls)));
             (status.action(), status.to_string(), status.note())
         };
         let gpu = "results checked on NVIDIA H200 (driver 580.1, PyTorch 2.11.0, protocol 10, 2000-02-29)";

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::files::{self, FileError};
 use crate::compile::artifact::Artifact;
 
-use super::judged::{Judged, Status};
+use super::judged::{Judgement, Status};
 use super::signature;
 
 /// Where the sources of a kernel came from.
@@ -92,7 +92,7 @@ pub fn render(
     build: &BuildSpec,
     artifact: &Artifact,
     provenance: &Provenance,
-    judged: Option<&Judged>,
+    judged: Option<&Judgement>,
     digests: &[(String, String)],
 ) -> String {
     let general = &build.general;

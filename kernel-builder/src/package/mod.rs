@@ -25,7 +25,7 @@ pub mod signature;
 
 pub use contents::Contents;
 pub use error::PackageError;
-pub use judged::{Judged, Status};
+pub use judged::{Judgement, Status};
 pub use metadata::Provenance;
 use shipped::extra_files;
 pub(crate) use shipped::is_shipped;
@@ -61,7 +61,7 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     for verified in contents.verified {
         let artifact = verified.inner();
         let origin = (contents.build, &contents.provenance);
-        let judged = Judged::from_evidence(verified.evidence());
+        let judged = Judgement::from_evidence(verified.evidence());
         let folder = staged.path().join(&artifact.variant);
         variant(origin, artifact, contents.dispatch, judged.as_ref(), &folder)?;
         status.push(Status::new(&artifact.variant, &artifact.backend, judged));
@@ -116,7 +116,7 @@ pub(crate) fn variant(
     (build, provenance): (&BuildSpec, &Provenance),
     artifact: &Artifact,
     dispatch: &[Dispatch],
-    judged: Option<&Judged>,
+    judged: Option<&Judgement>,
     folder: &Path,
 ) -> Result<(), FileError> {
     for name in files::walk(&artifact.dir, is_shipped)? {

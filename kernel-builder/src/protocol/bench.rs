@@ -241,7 +241,7 @@ pub(crate) enum Answer {
     Judged {
         wrong: Option<String>,
     },
-    Traced(Traced),
+    Traced(TracedCalls),
     /// The case is forgotten.
     Left {},
     /// The request raised an exception.
@@ -333,7 +333,7 @@ pub(crate) struct Done {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Traced {
+pub(crate) struct TracedCalls {
     pub calls: u64,
     /// Seconds in which the device did something for the process, on whichever stream.
     pub busy: f64,

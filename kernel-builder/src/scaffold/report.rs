@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel_plan::translate::Traced;
+use kernel_plan::translate::TracedGraph;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub struct Report {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Translation {
     /// Its graph.
-    pub graph: Traced,
+    pub graph: TracedGraph,
     /// Whether lengths may be others than those of the call that was traced.
     pub dynamic: bool,
     /// What the kernel is verified against.
@@ -68,7 +68,7 @@ pub struct Translation {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Gradient {
     /// Its graph: of gradients of results, and of tensors of the call.
-    pub graph: Traced,
+    pub graph: TracedGraph,
     /// The tensors of the call that have a gradient.
     pub inputs: Vec<String>,
     /// Those among them whose gradient is that of another one.

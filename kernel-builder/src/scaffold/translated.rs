@@ -3,7 +3,7 @@
 //! Owns: which files it has. Never: translates; `kernel_plan::translate` does.
 
 use kernel_plan::translate::{
-    self, Division, Element, Emitted, Part, Plan, Program, Project, Refusal, Traced, Whole,
+    self, Division, Element, Emitted, Part, Plan, Program, Project, Refusal, TracedGraph, Whole,
 };
 
 use super::ScaffoldError;
@@ -75,7 +75,7 @@ struct GradientProject {
 }
 
 impl GradientProject {
-    fn lower(gradient: &Gradient, of: &Traced, op: &str) -> Result<Self, Refusal> {
+    fn lower(gradient: &Gradient, of: &TracedGraph, op: &str) -> Result<Self, Refusal> {
         let program = translate::lower_gradient(&gradient.graph, of)?;
         let plan = translate::plan(&program)?;
         Ok(Self {

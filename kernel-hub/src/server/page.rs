@@ -35,7 +35,7 @@ pub(super) async fn home(hub: Arc<Hub>, who: Requester) -> Result<Reply, Refusal
                 continue;
             }
             // One that was removed in between is not there.
-            let Ok(about) = About::read(hub, &repo) else { continue };
+            let Ok(about) = KernelSnapshots::read(hub, &repo) else { continue };
             let versions: Vec<String> = about.versions().map(|name| escaped(name.as_str())).collect();
             let _infallible = write!(
                 rows,
@@ -60,7 +60,7 @@ pub(super) async fn home(hub: Arc<Hub>, who: Requester) -> Result<Reply, Refusal
 pub(super) async fn kernel(hub: Arc<Hub>, repo: RepoId) -> Result<Reply, Refusal> {
     let title = repo.to_string();
     let body = blocking(hub, move |hub| {
-        let about = About::read(hub, &repo)?;
+        let about = KernelSnapshots::read(hub, &repo)?;
         let mut body = String::from("<p><a href=\"/\">All kernels</a></p>");
         if let Some(license) = about.license(hub)? {
             let _infallible = write!(body, "<p>License: {}</p>", escaped(&license));
@@ -95,12 +95,12 @@ pub(super) async fn kernel(hub: Arc<Hub>, repo: RepoId) -> Result<Reply, Refusal
 }
 
 /// What pages say of a kernel.
-struct About {
+struct KernelSnapshots {
     /// By branch: versions first, newest first, then the others.
     snapshots: Vec<(RefName, Snapshot)>,
 }
 
-impl About {
+impl KernelSnapshots {
     fn read(hub: &Hub, repo: &RepoId) -> Result<Self, StoreError> {
         let Refs { branches, .. } = hub.store.refs(repo)?;
         let mut snapshots = Vec::new();

@@ -96,7 +96,7 @@ pub struct Instance {
 
 /// A GPU that settings were measured on.
 #[derive(Debug)]
-pub struct Tuned {
+pub struct TunedGpu {
     /// Its name.
     pub name: &'static str,
     /// Compute capability times ten.
@@ -111,7 +111,7 @@ pub struct Kernels {
     images: &'static [Image],
     /// Sets of macros, each with the instances of every kernel, ascending by key.
     spaces: &'static [&'static [&'static [Instance]]],
-    tuned: &'static [Tuned],
+    tuned: &'static [TunedGpu],
     loaded: RwLock<Vec<&'static Loaded>>,
 }
 
@@ -154,7 +154,7 @@ impl Kernels {
         op: &'static str,
         images: &'static [Image],
         spaces: &'static [&'static [&'static [Instance]]],
-        tuned: &'static [Tuned],
+        tuned: &'static [TunedGpu],
     ) -> Self {
         Self { op, images, spaces, tuned, loaded: RwLock::new(Vec::new()) }
     }
@@ -332,7 +332,7 @@ fn present(images: &[Image]) -> String {
     names.join(", ")
 }
 
-fn nearest(tuned: &[Tuned], capability: u32, multiprocessors: u32) -> Option<usize> {
+fn nearest(tuned: &[TunedGpu], capability: u32, multiprocessors: u32) -> Option<usize> {
     let places = tuned.iter().enumerate().filter(|(_, known)| known.capability == capability);
     places.min_by_key(|(_, known)| known.multiprocessors.abs_diff(multiprocessors)).map(|(place, _)| place)
 }
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn settings_come_from_the_gpu_that_is_most_alike() {
-        let tuned = |capability, multiprocessors| Tuned { name: "", capability, multiprocessors };
+        let tuned = |capability, multiprocessors| TunedGpu { name: "", capability, multiprocessors };
         let known = [tuned(90, 132), tuned(90, 114), tuned(80, 108)];
         assert_eq!(nearest(&known, 90, 132), Some(0));
         assert_eq!(nearest(&known, 90, 78), Some(1));

@@ -27,4 +27,4 @@ pub use plan::{Plan, plan};
 pub use program::{Class, Element, Program, Symbol, Tensor};
 pub use refusal::Refusal;
 pub use regions::{Division, Region, Step, divide};
-pub use traced::Traced;
+pub use traced::TracedGraph;

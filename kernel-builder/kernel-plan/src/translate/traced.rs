@@ -14,7 +14,7 @@ pub(super) type Term = (i64, Vec<String>);
 
 /// The graph of one call.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Traced {
+pub struct TracedGraph {
     /// The function or class.
     pub function: String,
     /// The tensors of a call, in order.
@@ -141,7 +141,7 @@ pub enum Quantity {
     Power(Box<Quantity>, Box<Quantity>),
 }
 
-impl Traced {
+impl TracedGraph {
     /// Puts other lengths in the place of all lengths of tensors and arguments.
     pub(super) fn replace_lengths(&mut self, replaced: &dyn Fn(&Length) -> Length) {
         let of_terms = |terms: &[Term]| replaced(&length(terms)).terms();

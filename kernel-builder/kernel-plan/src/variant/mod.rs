@@ -21,7 +21,7 @@ pub use matrix::{Matrix, Row};
 pub use provision::{Missing, Offer, Provision, Tool};
 pub use refusal::Refusal;
 pub use saving::{Saving, saving};
-pub use select::{Chosen, Decision, Explained, Extent, explain, reasons, select};
+pub use select::{Decision, Explained, Extent, SelectedVariants, explain, reasons, select};
 pub use selector::Selector;
 pub use toolkit::{Toolkit, compiled_with};
 

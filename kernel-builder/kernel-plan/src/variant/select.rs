@@ -49,7 +49,7 @@ pub enum Decision {
 
 /// The variants to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
+pub struct SelectedVariants {
     /// Those that can be built here, in the order of the matrix; at least one.
     pub variants: Vec<Variant>,
     /// How many more are right for the project and cannot be built here.
@@ -65,14 +65,14 @@ pub fn select(
     matrix: &Matrix,
     provision: &Provision,
     extent: Extent,
-) -> Result<Chosen, Problem> {
+) -> Result<SelectedVariants, Problem> {
     let explained = explain(spec, matrix, provision, extent);
     let built = |row: &Explained<'_>| matches!(row.decision, Decision::Built(_));
     let variants: Vec<_> =
         explained.iter().filter(|row| built(row)).map(|row| row.row.variant.value).collect();
     let elsewhere = explained.iter().filter(|row| matches!(row.decision, Decision::Elsewhere(_))).count();
     if !variants.is_empty() {
-        return Ok(Chosen { variants, elsewhere });
+        return Ok(SelectedVariants { variants, elsewhere });
     }
     let name = &spec.general.name.value;
     let (code, message, help) = if elsewhere == 0 {

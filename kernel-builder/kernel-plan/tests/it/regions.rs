@@ -6,13 +6,13 @@ use std::path::Path;
 use kernel_plan::diagnostic::{SourceFile, has_errors};
 use kernel_plan::spec::parse_op;
 use kernel_plan::translate::{
-    Division, Part, Project, Refusal, Traced, Whole, divide, emit_whole, lower, steps,
+    Division, Part, Project, Refusal, TracedGraph, Whole, divide, emit_whole, lower, steps,
 };
 use serde_json::{Value, json};
 
 use crate::project::render;
 
-fn graph(name: &str) -> Traced {
+fn graph(name: &str) -> TracedGraph {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/translate/{name}.json"));
     let text = std::fs::read_to_string(path).expect("a readable file");
     serde_json::from_str(&text).expect("the form of a graph")
@@ -63,7 +63,7 @@ fn a_region_has_the_lengths_of_its_own_tensors() {
 }
 
 /// A graph on a matrix `x` and a matrix `w`, of operators with a result of the shape of `x` each.
-fn chain(nodes: &[(&str, &str, &[&str])], outputs: &[&str]) -> Traced {
+fn chain(nodes: &[(&str, &str, &[&str])], outputs: &[&str]) -> TracedGraph {
     let tensor = json!({ "shape": [[[16, []]], [[16, []]]], "dtype": "bfloat16" });
     let input = |name: &str| json!({ "value": name, "name": name, "tensor": tensor });
     let node = |(line, (name, op, arguments)): (usize, &(&str, &str, &[&str]))| {

@@ -6,7 +6,7 @@ use std::path::Path;
 use kernel_plan::diagnostic::{SourceFile, has_errors};
 use kernel_plan::spec::parse_op;
 use kernel_plan::translate::{
-    Emitted, Part, Plan, Program, Project, Refusal, Traced, agree, emit, lower, lower_gradient, plan,
+    Emitted, Part, Plan, Program, Project, Refusal, TracedGraph, agree, emit, lower, lower_gradient, plan,
 };
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn graph(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("a readable file")).expect("a graph")
 }
 
-fn traced(graph: Value) -> Traced {
+fn traced(graph: Value) -> TracedGraph {
     serde_json::from_value(graph).expect("the form of a graph")
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::digest::DigestBuilder;
 
 pub(crate) use op_text::{OpTextError, difference, merged, schedule, visible, with_schedule};
-pub(crate) use proposed::{Origin, Proposal, Proposed};
+pub(crate) use proposed::{Origin, Proposal, ProposedKernel};
 pub(crate) use refused::{KernelRefusal, MOST_BYTES, MOST_FILES};
 
 /// Extensions of device code. Other files of the folder, such as a launcher in C++, are not part of a candidate.

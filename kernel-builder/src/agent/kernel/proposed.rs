@@ -37,7 +37,7 @@ pub(crate) struct Proposal {
 
 /// A candidate that can be compiled.
 #[derive(Debug, Clone)]
-pub(crate) struct Proposed {
+pub(crate) struct ProposedKernel {
     /// Its files and schedule.
     pub(crate) kernel: Kernel,
     /// The project's operation with the candidate's schedule.
@@ -64,7 +64,7 @@ impl Origin {
     ///
     /// # Errors
     /// It changes what is frozen, or is not a candidate; in one line.
-    pub(crate) fn propose(&self, proposal: Proposal) -> Result<Proposed, KernelRefusal> {
+    pub(crate) fn propose(&self, proposal: Proposal) -> Result<ProposedKernel, KernelRefusal> {
         let own = &self.op.file.text;
         let not_toml = |error: OpTextError| KernelRefusal::op_toml(&error.to_string());
         let schedule = match &proposal.op {
@@ -92,7 +92,7 @@ impl Origin {
         let mut files = proposal.files;
         files.retain(|name, _| self.is_code(name));
         let kernel = Kernel::new(files, &source, schedule)?;
-        Ok(Proposed { kernel, op, source })
+        Ok(ProposedKernel { kernel, op, source })
     }
 
     fn parsed(&self, text: &str) -> Result<OpSpec, KernelRefusal> {

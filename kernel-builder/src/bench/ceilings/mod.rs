@@ -22,7 +22,9 @@ use crate::base::process::ProcessError;
 use crate::base::report;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
 use crate::device::gpu::Gpu;
-use crate::device::wire::{About, Answer, Argument, Call, Clock, Kernel, Op, Place, Start, Timed, unhex};
+use crate::device::wire::{
+    Answer, Argument, Call, Clock, DeviceProperties, Kernel, Op, Place, Start, Timed, unhex,
+};
 use crate::verify::device::arch_of;
 use matrix::{BLOCK, Instruction, KINDS, Kind, LEFT};
 
@@ -107,7 +109,7 @@ impl Ceilings {
 /// The worker cannot be started, or ctrl-C.
 pub(crate) fn measure(
     gpu: &mut Gpu,
-    about: &About,
+    about: &DeviceProperties,
     compiler: Result<&Compiler, &str>,
     told: &dyn Fn(&Ceiling),
 ) -> Result<Ceilings, ProcessError> {
@@ -143,14 +145,14 @@ pub(crate) fn measure(
 }
 
 /// Bytes of the copy: far more than the cache, and no more than there is room for.
-fn copied(about: &About) -> u64 {
+fn copied(about: &DeviceProperties) -> u64 {
     COPIED.max(8 * about.l2).min(about.free / 4) / 4096 * 4096
 }
 
 /// The faster one of two copies, in bytes that are read and written: the driver's, and one by the multiprocessors.
 fn copy(
     gpu: &mut Gpu,
-    about: &About,
+    about: &DeviceProperties,
     compiler: Result<&Compiler, &str>,
 ) -> Result<(String, Rate), ProcessError> {
     let bytes = copied(about);
@@ -222,7 +224,7 @@ fn left(gpu: &mut Gpu, whole: bool, gone: &[Op]) -> Result<(), ProcessError> {
 /// Operations of matrix products in 10^12 a second.
 fn products(
     gpu: &mut Gpu,
-    about: &About,
+    about: &DeviceProperties,
     instruction: Instruction,
     kind: &Kind,
     compiler: &Compiler,
@@ -302,7 +304,7 @@ fn timed(gpu: &mut Gpu, ready: &[Op]) -> Result<Rate, ProcessError> {
     Ok(stats::median(&samples).ok_or_else(|| "the worker's clock stood still".to_owned()))
 }
 
-impl record::About {
+impl record::RunContext {
     /// Takes the rates that were measured on this device.
     pub(crate) fn set_ceilings(&mut self, ceilings: &Ceilings) {
         self.matrix_peak = ceilings.matrix_peaks();
@@ -316,8 +318,8 @@ mod tests {
 
     use super::*;
 
-    fn about(capability: (u32, u32)) -> About {
-        About {
+    fn about(capability: (u32, u32)) -> DeviceProperties {
+        DeviceProperties {
             name: "a GPU".to_owned(),
             capability,
             multiprocessors: 132,
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_larger_than_the_cache_and_smaller_than_the_memory() {
-        let of = |l2, free| copied(&About { l2, free, ..about((9, 0)) });
+        let of = |l2, free| copied(&DeviceProperties { l2, free, ..about((9, 0)) });
         assert_eq!(of(60 << 20, 130 << 30), 1 << 30);
         assert_eq!(of(256 << 20, 130 << 30), 2 << 30);
         assert_eq!(of(60 << 20, (1 << 30) + 1), 1 << 28);

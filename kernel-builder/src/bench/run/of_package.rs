@@ -11,12 +11,13 @@ use super::{CaseEnd, Subject};
 use crate::base::random;
 use crate::base::session::Session;
 use crate::base::{env, files, memory};
-use crate::bench::contender::{Fault, Referee, Timer, Traced};
+use crate::bench::contender::{CallTracer, Fault, Referee, Timer};
 use crate::bench::cupti::Cupti;
 use crate::bench::error::BenchError;
 use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::python::{self, Machine, Part, PythonTimer};
 use crate::bench::rounds::{self, Finding, Rounds, Stop};
+use crate::bench::skip::SkipReason;
 use crate::bench::stats::SplitMix;
 use crate::toolchain::PythonRuntime;
 
@@ -43,10 +44,10 @@ pub(in crate::bench) fn run_package(
         }
     };
     if let Some(reason) = machine.reason {
-        return Ok(Outcome::Skipped(reason));
+        return Ok(Outcome::Skipped(SkipReason::NoDevice(reason)));
     }
     let mut tracer = PythonTimer::new(Part::in_python(python, line(), subject.candidate_job()))?;
-    let tracer: Option<&mut dyn Traced> =
+    let tracer: Option<&mut dyn CallTracer> =
         if subject.device == Device::Cuda { Some(&mut tracer) } else { None };
     subject.measure(&mut kernel, &mut baselines, tracer, machine, kept, session)
 }
@@ -56,7 +57,7 @@ impl Subject<'_> {
         &self,
         kernel: &mut dyn Timer,
         baselines: &mut dyn Referee,
-        mut tracer: Option<&mut dyn Traced>,
+        mut tracer: Option<&mut dyn CallTracer>,
         machine: Machine,
         kept: &mut dyn MeasurementStore,
         session: &Session,
@@ -66,7 +67,7 @@ impl Subject<'_> {
             subject: self,
             kernel,
             baselines,
-            tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
+            tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn CallTracer),
             folder: folder.path(),
             threads: machine.threads,
         };
@@ -79,7 +80,7 @@ struct Packaged<'a, 'b> {
     subject: &'a Subject<'b>,
     kernel: &'a mut dyn Timer,
     baselines: &'a mut dyn Referee,
-    tracer: Option<&'a mut dyn Traced>,
+    tracer: Option<&'a mut dyn CallTracer>,
     folder: &'a Path,
     threads: u64,
 }
@@ -95,7 +96,7 @@ impl Processes for Packaged<'_, '_> {
         let mut rounds = Rounds {
             kernel: &mut *self.kernel,
             baselines: &mut *self.baselines,
-            tracer: self.tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
+            tracer: self.tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn CallTracer),
             traced: traced.cloned(),
             random: SplitMix(random::seed() ^ subject.options.seed),
             folder: self.folder,

@@ -25,6 +25,7 @@ use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::python::{self, Machine, PythonTimer};
 use crate::bench::rounds::{Finding, Stop};
 use crate::bench::samples::MeasuredCase;
+use crate::bench::skip::SkipReason;
 use crate::bench::stats::SplitMix;
 use crate::compile::nvrtc::Compiler;
 use crate::device::gpu::Gpu;
@@ -40,7 +41,7 @@ const ROOM: u64 = 8 << 30;
 const LAID: u64 = 2 << 30;
 
 /// What came of a case: its numbers, or why there is no room for it, or why it has none.
-type DeviceOutcome = Result<Result<(MeasuredCase, Candidate), String>, NoFigures>;
+type DeviceOutcome = Result<Result<(MeasuredCase, Candidate), SkipReason>, NoFigures>;
 
 /// What every case needs.
 struct Tools<'a> {
@@ -104,7 +105,7 @@ pub(in crate::bench) fn run_device(
         Err(fault) => return Err(subject.error("its start", Stop::Fault { of: "baselines", fault })),
     };
     if let Some(reason) = machine.reason {
-        return Ok(Outcome::Skipped(reason));
+        return Ok(Outcome::Skipped(SkipReason::NoDevice(reason)));
     }
     let mut processes = OnDevice { subject, tools: &mut tools, baselines, python, first, laid: Vec::new() };
     subject.each_start(machine, &mut processes, kept, session)
@@ -178,7 +179,7 @@ impl Subject<'_> {
         let checker = tools.checker.take().unwrap_or_else(Gpu::new);
         let mut lab = match Lab::on(groundwork, checker, compiler, patience, ROOM) {
             Ok(lab) => lab,
-            Err(NoLab::Device(missing)) => return Ok(Ok(Err(missing.to_string()))),
+            Err(NoLab::Device(missing)) => return Ok(Ok(Err(SkipReason::NoDevice(missing.to_string())))),
             Err(NoLab::Failed(error)) => return Err(error.into()),
         };
         let (launch, code) = match candidate.on(case, lab.about(), compiler) {

@@ -9,7 +9,7 @@ use std::ptr;
 use cudarc::driver::sys;
 
 use crate::base::digest::hex;
-use crate::device::wire::{About, OperationError, Origin};
+use crate::device::wire::{DeviceProperties, OperationError, Origin};
 
 /// The device that a worker uses: the first that `CUDA_VISIBLE_DEVICES` leaves.
 const ORDINAL: i32 = 0;
@@ -98,7 +98,7 @@ impl Context {
     }
 
     /// What the device is.
-    pub(super) fn about(&self) -> Outcome<About> {
+    pub(super) fn about(&self) -> Outcome<DeviceProperties> {
         use sys::CUdevice_attribute as Of;
         let number = |attribute: Of| {
             let mut value = 0;
@@ -125,7 +125,7 @@ impl Context {
             done(sys::cuMemGetInfo_v2(&raw mut free, &raw mut memory))?;
             done(sys::cuDriverGetVersion(&raw mut driver))?;
         }
-        Ok(About {
+        Ok(DeviceProperties {
             name: text(sys::cuDeviceGetName)?,
             capability: (
                 number(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,

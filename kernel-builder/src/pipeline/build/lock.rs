@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kernel_plan::kit::Compiler;
-use kernel_plan::variant::Chosen;
+use kernel_plan::variant::SelectedVariants;
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -107,7 +107,7 @@ fn rows(
     selection: &Selection,
     session: &Session,
 ) -> Result<(BTreeSet<LockedVariant>, Option<Compiler>), Failure> {
-    let Chosen { variants, .. } = select(project, selection, session)?;
+    let SelectedVariants { variants, .. } = select(project, selection, session)?;
     let (mut rows, mut cxx) = (BTreeSet::new(), None);
     for variant in &variants {
         let supply = Supply::open(&project.dir, selection.locked, session)?;
@@ -157,7 +157,7 @@ pub(crate) fn check(
     let fewer = accepts == Accepts::Fewer;
     // Also one that other builds serve may have been chosen.
     let selection = Selection { all: fewer || selection.all, ..selection.clone() };
-    let Chosen { variants, .. } = select(project, &selection, session)?;
+    let SelectedVariants { variants, .. } = select(project, &selection, session)?;
     let device = |variant: &&kernel_plan::variant::Variant| {
         variant
             .compiled()

@@ -17,7 +17,9 @@ use kernel_plan::backend::{self, Naming};
 use kernel_plan::kit::{DeviceKit, LibraryKit, Toolchain};
 use kernel_plan::spec::build::{Dependency, Kernel};
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{Abi, Chosen, Compiled, Framework, Toolkit, Torch, Variant, compiled_with};
+use kernel_plan::variant::{
+    Abi, Compiled, Framework, SelectedVariants, Toolkit, Torch, Variant, compiled_with,
+};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -228,7 +230,7 @@ fn prebuilt(project: &Project, selection: &Selection, session: &Session) -> Resu
 
 /// The selected variants, each with its tools and its plan.
 pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
-    let Chosen { variants, elsewhere } = select(project, selection, session)?;
+    let SelectedVariants { variants, elsewhere } = select(project, selection, session)?;
     if elsewhere > 0 {
         let are = if elsewhere == 1 { "variant is" } else { "variants are" };
         session.report.note(format!(

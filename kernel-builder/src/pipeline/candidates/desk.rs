@@ -11,7 +11,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
-use crate::agent::kernel::{KernelRefusal, OpTextError, Origin, Proposed, visible};
+use crate::agent::kernel::{KernelRefusal, OpTextError, Origin, ProposedKernel, visible};
 use crate::agent::lineage::{Entry, Maker};
 use crate::agent::reply;
 use crate::agent::{Candidate, Feedback};
@@ -58,7 +58,7 @@ pub(crate) struct Desk<'a> {
 /// A kernel whose settings are searched on a case.
 pub(super) struct SettingsSearch {
     /// It.
-    pub(super) proposed: Proposed,
+    pub(super) proposed: ProposedKernel,
     /// The case.
     pub(super) case: Case,
     /// What came of settings so far.
@@ -172,7 +172,10 @@ impl<'a> Desk<'a> {
     }
 
     /// The candidate of a name.
-    pub(super) fn find_candidate(&self, name: &str) -> Result<Result<(Entry, Proposed), Absent>, Failure> {
+    pub(super) fn find_candidate(
+        &self,
+        name: &str,
+    ) -> Result<Result<(Entry, ProposedKernel), Absent>, Failure> {
         let Some(entry) = self.store.lineage().find(name) else {
             let text = format!("there is no candidate `{name}`, or several whose ids begin with it");
             return Ok(Err(Absent::Unknown(Outcome::failed("agent::unknown_candidate", &text))));
@@ -228,7 +231,7 @@ pub(super) fn settings_of(tuning: &kernel_plan::spec::tune::Tuning) -> BTreeMap<
 
 /// Texts of files, for an agent.
 pub(super) fn files_of(
-    proposed: &Proposed,
+    proposed: &ProposedKernel,
     op_name: &str,
     op: &OpSpec,
 ) -> Result<BTreeMap<String, String>, OpTextError> {

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::Desk;
 use super::judge::{Contender, Judge, Rounds, Verdict};
-use crate::agent::kernel::Proposed;
+use crate::agent::kernel::ProposedKernel;
 use crate::agent::lineage::Lineage;
 use crate::agent::tuned::Settings;
 use crate::base::files;
@@ -21,15 +21,16 @@ use crate::base::input::Line;
 use crate::base::random::SplitMix;
 use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
-use crate::bench::ncu::Counters;
-use crate::bench::screen::Screened;
+use crate::bench::ncu::{Counters, NoCounters};
+use crate::bench::screen::ScreenResult;
 use crate::device::gpu::NoDevice;
-use crate::device::wire::{About, Function};
+use crate::device::wire::{DeviceProperties, Function};
 use crate::exit::Failure;
 use crate::mcp::Tool;
 use crate::pipeline::project::device::{self, DeviceProject};
 use crate::pipeline::project::kernel;
 use crate::verify::lab::{Attempt, CandidateRefusal};
+use crate::verify::{self, CheckResult};
 
 /// What the scripted judge saw.
 #[derive(Default)]
@@ -48,21 +49,21 @@ struct Scripted {
 }
 
 impl Scripted {
-    fn speed(proposed: &Proposed) -> f64 {
+    fn speed(proposed: &ProposedKernel) -> f64 {
         let code = &proposed.kernel.files()[&proposed.source];
         let told = code.split("SPEED ").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         told.unwrap_or(1.0)
     }
 
-    fn seconds(&mut self, proposed: &Proposed) -> f64 {
+    fn seconds(&mut self, proposed: &ProposedKernel) -> f64 {
         let uniform = (self.random.next() >> 11) as f64 / (1u64 << 53) as f64;
         1e-5 / Self::speed(proposed) * (1.0 + self.noise * (uniform - 0.5))
     }
 }
 
 impl Judge for Scripted {
-    fn device(&mut self) -> Result<Result<About, NoDevice>, Failure> {
-        let about = About {
+    fn device(&mut self) -> Result<Result<DeviceProperties, NoDevice>, Failure> {
+        let about = DeviceProperties {
             name: "NVIDIA H200".to_owned(),
             capability: (9, 0),
             multiprocessors: 132,
@@ -80,7 +81,7 @@ impl Judge for Scripted {
         Ok(if self.has_gpu { Ok(about) } else { Err(NoDevice::Absent) })
     }
 
-    fn attempt(&mut self, proposed: &Proposed, tuning: &Tuning, _: &Case) -> Result<Verdict, Failure> {
+    fn attempt(&mut self, proposed: &ProposedKernel, tuning: &Tuning, _: &Case) -> Result<Verdict, Failure> {
         self.seen.lock().unwrap().attempts += 1;
         if proposed.kernel.files()[&proposed.source].contains("WRONG_HERE") {
             let text = "rms_norm.cu(7): row 3 is wrong, in /home/me/rms_norm.cu".to_owned();
@@ -102,7 +103,13 @@ impl Judge for Scripted {
         let name = "_ZN3rms4heldE".to_owned();
         let functions = vec![Function { name, registers: 40, shared: 0, local: 0, threads: 1024 }];
         let seconds = samples[0];
-        Ok(Verdict::Right(Screened { samples, seconds, copy_fraction: Some(0.9), of_bound: 0.1, functions }))
+        Ok(Verdict::Right(ScreenResult {
+            samples,
+            seconds,
+            copy_fraction: Some(0.9),
+            of_bound: 0.1,
+            functions,
+        }))
     }
 
     fn rounds(
@@ -123,30 +130,43 @@ impl Judge for Scripted {
         Ok(Ok((0..starts).map(|_| start(self)).collect()))
     }
 
-    fn tune(&mut self, proposed: &Proposed, kept: &Path) -> Result<Settings, Failure> {
+    fn tune(&mut self, proposed: &ProposedKernel, kept: &Path) -> Result<Settings, Failure> {
         assert!(files::exists(&kept.join("op.toml")) && files::exists(&kept.join("reference.py")));
         Ok(Settings::defaults(&proposed.op))
     }
 
-    fn verify(&mut self, contender: &Contender) -> Result<Result<(), String>, Failure> {
+    fn verify(&mut self, contender: &Contender) -> Result<Result<(), CheckResult>, Failure> {
         self.seen.lock().unwrap().verified += 1;
         let code = &contender.proposed.kernel.files()[&contender.proposed.source];
         assert!(contender.proposed.op.workloads.iter().any(|workload| workload.held_out));
-        Ok(if code.contains("WRONG_ELSEWHERE") { Err("verify::numerics".to_owned()) } else { Ok(()) })
+        Ok(if code.contains("WRONG_ELSEWHERE") {
+            let (name, code) = ("numerics".to_owned(), "verify::numerics".to_owned());
+            let (outcome, facts) = (verify::Outcome::Refused, Value::Null);
+            Err(CheckResult { name, code, outcome, summary: "3 elements are wrong".to_owned(), facts })
+        } else {
+            Ok(())
+        })
     }
 
-    fn same_code(&mut self, one: &Proposed, other: &Proposed, _: &Tuning, _: &Case) -> Result<bool, Failure> {
-        let code =
-            |proposed: &Proposed| proposed.kernel.files()[&proposed.source].replace("// a comment\n", "");
+    fn same_code(
+        &mut self,
+        one: &ProposedKernel,
+        other: &ProposedKernel,
+        _: &Tuning,
+        _: &Case,
+    ) -> Result<bool, Failure> {
+        let code = |proposed: &ProposedKernel| {
+            proposed.kernel.files()[&proposed.source].replace("// a comment\n", "")
+        };
         Ok(code(one) == code(other))
     }
 
     fn counters(
         &mut self,
-        _: &Proposed,
+        _: &ProposedKernel,
         _: &Tuning,
         _: &Case,
-    ) -> Result<Result<Vec<Counters>, String>, Failure> {
+    ) -> Result<Result<Vec<Counters>, NoCounters>, Failure> {
         let values = BTreeMap::from([("dram_percent", 81.0)]);
         Ok(Ok(vec![Counters { kernel: "rms::held".to_owned(), limit: "memory", values }]))
     }

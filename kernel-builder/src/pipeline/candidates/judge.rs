@@ -7,13 +7,14 @@ use std::path::Path;
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 
-use crate::agent::kernel::Proposed;
+use crate::agent::kernel::ProposedKernel;
 use crate::agent::tuned::Settings;
-use crate::bench::ncu::Counters;
-use crate::bench::screen::Screened;
+use crate::bench::ncu::{Counters, NoCounters};
+use crate::bench::screen::ScreenResult;
 use crate::device::gpu::NoDevice;
-use crate::device::wire::About;
+use crate::device::wire::DeviceProperties;
 use crate::exit::Failure;
+use crate::verify::CheckResult;
 use crate::verify::checks::resources::Usage;
 use crate::verify::lab::{Attempt, CandidateRefusal};
 
@@ -21,7 +22,7 @@ use crate::verify::lab::{Attempt, CandidateRefusal};
 #[derive(Debug, Clone)]
 pub(crate) struct Contender {
     /// Its code and how it is started.
-    pub(crate) proposed: Proposed,
+    pub(crate) proposed: ProposedKernel,
     /// Its tunables.
     pub(crate) settings: Settings,
 }
@@ -37,7 +38,7 @@ pub(crate) enum Verdict {
         missing: NoDevice,
     },
     /// Right, with its time.
-    Right(Screened),
+    Right(ScreenResult),
     /// Wrong, or it does not compile.
     Refused(CandidateRefusal),
 }
@@ -57,13 +58,18 @@ pub(crate) trait Judge {
     ///
     /// # Errors
     /// ctrl-C.
-    fn device(&mut self) -> Result<Result<About, NoDevice>, Failure>;
+    fn device(&mut self) -> Result<Result<DeviceProperties, NoDevice>, Failure>;
 
     /// Compiles a candidate, compares and times it on one case.
     ///
     /// # Errors
     /// The judge itself fails.
-    fn attempt(&mut self, proposed: &Proposed, tuning: &Tuning, case: &Case) -> Result<Verdict, Failure>;
+    fn attempt(
+        &mut self,
+        proposed: &ProposedKernel,
+        tuning: &Tuning,
+        case: &Case,
+    ) -> Result<Verdict, Failure>;
 
     /// Times the best and a candidate in turn: in so many starts of the processes, so many rounds in each.
     ///
@@ -81,13 +87,13 @@ pub(crate) trait Judge {
     ///
     /// # Errors
     /// As [`Self::attempt`].
-    fn tune(&mut self, proposed: &Proposed, kept: &Path) -> Result<Settings, Failure>;
+    fn tune(&mut self, proposed: &ProposedKernel, kept: &Path) -> Result<Settings, Failure>;
 
     /// Verifies a candidate in full, with fresh values and held-out workloads.
     ///
     /// # Errors
-    /// As [`Self::attempt`]; the inner error is the code of the refusal.
-    fn verify(&mut self, contender: &Contender) -> Result<Result<(), String>, Failure>;
+    /// As [`Self::attempt`]; the inner error is the check that refuses it.
+    fn verify(&mut self, contender: &Contender) -> Result<Result<(), CheckResult>, Failure>;
 
     /// Whether two candidates are the same machine code, started in the same way.
     ///
@@ -95,8 +101,8 @@ pub(crate) trait Judge {
     /// As [`Self::attempt`].
     fn same_code(
         &mut self,
-        one: &Proposed,
-        other: &Proposed,
+        one: &ProposedKernel,
+        other: &ProposedKernel,
         tuning: &Tuning,
         case: &Case,
     ) -> Result<bool, Failure>;
@@ -107,10 +113,10 @@ pub(crate) trait Judge {
     /// As [`Self::attempt`].
     fn counters(
         &mut self,
-        proposed: &Proposed,
+        proposed: &ProposedKernel,
         tuning: &Tuning,
         case: &Case,
-    ) -> Result<Result<Vec<Counters>, String>, Failure>;
+    ) -> Result<Result<Vec<Counters>, NoCounters>, Failure>;
 
     /// Lets go of the GPU until it is needed again.
     fn rest(&mut self);

@@ -11,19 +11,19 @@ use kernel_plan::spec::tune::Tuning;
 use tempfile::TempDir;
 
 use crate::agent::Budget;
-use crate::agent::kernel::Proposed;
+use crate::agent::kernel::ProposedKernel;
 use crate::agent::tuned::Settings;
 use crate::archive::Earlier;
 use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::report::Report;
 use crate::base::session::Session;
-use crate::bench::ncu::{self, Counters};
+use crate::bench::ncu::{self, Counters, NoCounters};
 use crate::bench::paired;
 use crate::bench::screen::Screen;
 use crate::compile::nvrtc::{Code, Compiler, Tool};
 use crate::device::gpu::{Gpu, NoDevice};
-use crate::device::wire::About;
+use crate::device::wire::DeviceProperties;
 use crate::exit::Failure;
 use crate::pipeline::judge::device;
 use crate::pipeline::measure::screening::{self, Detail, Task};
@@ -35,6 +35,7 @@ use crate::pipeline::project::tuned::{self, Choice};
 use crate::pipeline::tune;
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
+use crate::verify::CheckResult;
 use crate::verify::checks::resources::{self, Usage};
 use crate::verify::device::{self as judge, DeviceCandidate};
 use crate::verify::lab::{Attempt, CandidateRefusal, ProcessorShare};
@@ -59,7 +60,7 @@ pub(crate) struct MachineJudge<'a> {
     patience: Duration,
     compiler: Option<Compiler>,
     python: Option<PythonRuntime>,
-    about: Option<Result<About, NoDevice>>,
+    about: Option<Result<DeviceProperties, NoDevice>>,
     /// A worker of the GPU without a lab.
     checker: Option<Gpu>,
     /// The lab of a case, by its id.
@@ -103,10 +104,10 @@ impl<'a> MachineJudge<'a> {
     /// The machine code of a candidate for one case on the GPU that is here.
     fn compile(
         &mut self,
-        proposed: &Proposed,
+        proposed: &ProposedKernel,
         tuning: &Tuning,
         case: &Case,
-        about: &About,
+        about: &DeviceProperties,
     ) -> Result<Attempt<(ConcreteLaunch, Code)>, Failure> {
         self.ready_compiler()?;
         let source = kernel::lay_out(proposed, self.folder.path())?;
@@ -118,7 +119,7 @@ impl<'a> MachineJudge<'a> {
     /// What a candidate would use on each architecture that the project is for.
     fn everywhere(
         &mut self,
-        proposed: &Proposed,
+        proposed: &ProposedKernel,
         tuning: &Tuning,
         case: &Case,
         missing: NoDevice,
@@ -200,7 +201,7 @@ fn on_each<T: Send>(archs: &[String], work: impl Fn(&str) -> T + Sync) -> Vec<T>
 }
 
 impl Judge for MachineJudge<'_> {
-    fn device(&mut self) -> Result<Result<About, NoDevice>, Failure> {
+    fn device(&mut self) -> Result<Result<DeviceProperties, NoDevice>, Failure> {
         if let Some(known) = &self.about {
             return Ok(known.clone());
         }
@@ -216,7 +217,12 @@ impl Judge for MachineJudge<'_> {
         Ok(found)
     }
 
-    fn attempt(&mut self, proposed: &Proposed, tuning: &Tuning, case: &Case) -> Result<Verdict, Failure> {
+    fn attempt(
+        &mut self,
+        proposed: &ProposedKernel,
+        tuning: &Tuning,
+        case: &Case,
+    ) -> Result<Verdict, Failure> {
         let about = match self.device()? {
             Ok(about) => about,
             Err(missing) => return self.everywhere(proposed, tuning, case, missing),
@@ -274,7 +280,7 @@ impl Judge for MachineJudge<'_> {
         Ok(Ok(found))
     }
 
-    fn tune(&mut self, proposed: &Proposed, kept: &Path) -> Result<Settings, Failure> {
+    fn tune(&mut self, proposed: &ProposedKernel, kept: &Path) -> Result<Settings, Failure> {
         if proposed.op.tune.tunables.is_empty() {
             return Ok(Settings::defaults(&proposed.op));
         }
@@ -300,7 +306,7 @@ impl Judge for MachineJudge<'_> {
         tuned::settings(&project, Choice::Tuned, self.session)
     }
 
-    fn verify(&mut self, contender: &Contender) -> Result<Result<(), String>, Failure> {
+    fn verify(&mut self, contender: &Contender) -> Result<Result<(), CheckResult>, Failure> {
         self.rest();
         self.ready_compiler()?;
         self.ready_python()?;
@@ -321,15 +327,15 @@ impl Judge for MachineJudge<'_> {
         let evidence = judge::judge(&candidate, compiler, Some(python), &Options::standard(), self.session)?;
         let unmade = evidence.skipped().find(|check| check.name == "results");
         Ok(match evidence.refusal().or(unmade) {
-            Some(check) => Err(check.code.clone()),
+            Some(check) => Err(check.clone()),
             None => Ok(()),
         })
     }
 
     fn same_code(
         &mut self,
-        one: &Proposed,
-        other: &Proposed,
+        one: &ProposedKernel,
+        other: &ProposedKernel,
         tuning: &Tuning,
         case: &Case,
     ) -> Result<bool, Failure> {
@@ -349,17 +355,17 @@ impl Judge for MachineJudge<'_> {
 
     fn counters(
         &mut self,
-        proposed: &Proposed,
+        proposed: &ProposedKernel,
         tuning: &Tuning,
         case: &Case,
-    ) -> Result<Result<Vec<Counters>, String>, Failure> {
+    ) -> Result<Result<Vec<Counters>, NoCounters>, Failure> {
         let Some(program) = ncu::find() else {
-            return Ok(Err("no Nsight Compute (ncu) on PATH, in CUDA_HOME or in /usr/local/cuda".to_owned()));
+            return Ok(Err(NoCounters::NotInstalled));
         };
         let about = self.device()?.map_err(screening::ScreeningError::no_gpu)?;
         let (launch, code) = match self.compile(proposed, tuning, case, &about)? {
             Ok(made) => made,
-            Err(complaint) => return Ok(Err(complaint.text)),
+            Err(refusal) => return Ok(Err(NoCounters::Candidate(refusal))),
         };
         let _turn = turn::on(&about, self.session)?;
         let folder = files::scratch()?;
@@ -369,7 +375,7 @@ impl Judge for MachineJudge<'_> {
         gpu.end();
         Ok(match called {
             Ok(()) => ncu::parse(&files::read_text(&log).unwrap_or_default()),
-            Err(complaint) => Err(complaint.text),
+            Err(refusal) => Err(NoCounters::Candidate(refusal)),
         })
     }
 

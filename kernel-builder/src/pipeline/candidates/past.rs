@@ -8,7 +8,7 @@ use kernel_plan::spec::OpSpec;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use crate::agent::kernel::Proposed;
+use crate::agent::kernel::ProposedKernel;
 use crate::agent::lineage::{CandidateStatus, Entry};
 use crate::agent::reply;
 use crate::bench::render;
@@ -85,8 +85,8 @@ pub(crate) fn words(entry: &Entry) -> String {
 }
 
 /// What is different between two candidates, file by file, in the form of `diff -u`.
-pub(crate) fn difference(from: &Proposed, to: &Proposed, op_name: &str) -> String {
-    let texts = |proposed: &Proposed, op: &OpSpec| files_of(proposed, op_name, op).unwrap_or_default();
+pub(crate) fn difference(from: &ProposedKernel, to: &ProposedKernel, op_name: &str) -> String {
+    let texts = |proposed: &ProposedKernel, op: &OpSpec| files_of(proposed, op_name, op).unwrap_or_default();
     let (before, after) = (texts(from, &from.op), texts(to, &to.op));
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort();

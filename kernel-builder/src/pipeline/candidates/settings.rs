@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 
-use crate::agent::kernel::Proposed;
+use crate::agent::kernel::ProposedKernel;
 use crate::agent::lineage::Figure;
 use crate::agent::tuner::Tuner;
 use crate::agent::tuner::prune::{self, Device};
@@ -35,7 +35,7 @@ impl Desk<'_> {
     /// Searches the settings of a kernel from now on, if it has some; says whether it does. It was right with `tuning`.
     pub(super) fn search_later(
         &mut self,
-        proposed: &Proposed,
+        proposed: &ProposedKernel,
         case: &Case,
         tuning: &Tuning,
         seconds: f64,

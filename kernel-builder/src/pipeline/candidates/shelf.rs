@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::agent::kernel::{KernelRefusal, OpTextError, Origin, Proposed, with_schedule};
+use crate::agent::kernel::{KernelRefusal, OpTextError, Origin, ProposedKernel, with_schedule};
 use crate::agent::lineage::{CandidateStatus, Entry, Lineage};
 use crate::agent::tuned as table;
 use crate::base::files;
@@ -96,7 +96,7 @@ impl Shelf {
         self.lineage().find(name).cloned().ok_or_else(|| ShelfError::Unknown { name: name.to_owned() })
     }
 
-    fn load(&self, id: &str) -> Result<Proposed, Failure> {
+    fn load(&self, id: &str) -> Result<ProposedKernel, Failure> {
         let stale = |refused| ShelfError::Stale { id: id.to_owned(), refused, folder: self.store.place(id) };
         let Some(origin) = &self.origin else {
             return Err(stale(KernelRefusal::op_toml("it has no [launch]")).into());

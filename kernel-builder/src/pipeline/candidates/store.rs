@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::agent::kernel::{KernelRefusal, Origin, Proposal, Proposed, merged, schedule};
+use crate::agent::kernel::{KernelRefusal, Origin, Proposal, ProposedKernel, merged, schedule};
 use crate::agent::lineage::{Entry, Lineage};
 use crate::base::files::{self, FileError};
 use crate::base::secrets;
@@ -83,7 +83,7 @@ impl Store {
     /// A file cannot be written.
     pub(crate) fn keep(
         &mut self,
-        proposed: &Proposed,
+        proposed: &ProposedKernel,
         origin: &Origin,
         entry: Entry,
     ) -> Result<(), FileError> {
@@ -115,7 +115,11 @@ impl Store {
     ///
     /// # Errors
     /// Its files are gone. If the project's op.toml changed in what is frozen, it may be no candidate of it any more.
-    pub(crate) fn load(&self, id: &str, origin: &Origin) -> Result<Result<Proposed, KernelRefusal>, Failure> {
+    pub(crate) fn load(
+        &self,
+        id: &str,
+        origin: &Origin,
+    ) -> Result<Result<ProposedKernel, KernelRefusal>, Failure> {
         let place = self.place(id);
         let op = files::read_text(&place.join(&origin.op_name))?;
         let schedule = schedule(&op);

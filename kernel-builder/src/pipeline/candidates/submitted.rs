@@ -5,7 +5,7 @@
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
-use crate::agent::kernel::Proposed;
+use crate::agent::kernel::ProposedKernel;
 use crate::agent::lineage::{CandidateStatus, Entry, replaces};
 use crate::agent::reply;
 use crate::agent::tuned::Gain;
@@ -72,7 +72,8 @@ impl Desk<'_> {
         }
         let settings = self.judge.tune(&proposed, &self.store.place(&entry.id))?;
         let contender = Contender { proposed, settings };
-        if let Err(code) = self.judge.verify(&contender)? {
+        if let Err(check) = self.judge.verify(&contender)? {
+            let code = check.code;
             (entry.standing, entry.code) = (CandidateStatus::Refused, Some(code.clone()));
             entry.text = Some("refused by full verification".to_owned());
             let id = entry.id.clone();
@@ -112,7 +113,7 @@ impl Desk<'_> {
 
     /// The best, if a candidate is nothing but a copy of it: the same machine code in every visible case, with the default
     /// settings and with those that were found for either.
-    fn copied(&mut self, proposed: &Proposed, entry: &Entry) -> Result<Option<String>, Failure> {
+    fn copied(&mut self, proposed: &ProposedKernel, entry: &Entry) -> Result<Option<String>, Failure> {
         let Some((id, best)) = self.best()? else { return Ok(None) };
         if best.proposed.kernel.schedule() != proposed.kernel.schedule() {
             return Ok(None);

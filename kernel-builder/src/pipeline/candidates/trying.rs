@@ -10,13 +10,13 @@ use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 use serde_json::{Value, json};
 
-use crate::agent::kernel::{KernelRefusal, Proposal, Proposed, merged};
+use crate::agent::kernel::{KernelRefusal, Proposal, ProposedKernel, merged};
 use crate::agent::lineage::{BEST, CandidateStatus, Entry, Figure};
 use crate::agent::occupancy;
 use crate::agent::reply;
 use crate::agent::tuned::Settings;
 use crate::base::{disk, env, files, secrets};
-use crate::bench::screen::Screened;
+use crate::bench::screen::ScreenResult;
 use crate::bench::{self, known, paired};
 use crate::exit::Failure;
 use crate::mcp::{Outcome, Profile, Try};
@@ -56,14 +56,14 @@ impl Desk<'_> {
     }
 
     /// The first file of a candidate that contains a secret of the environment.
-    fn with_secret(&self, proposed: &Proposed) -> Option<String> {
+    fn with_secret(&self, proposed: &ProposedKernel) -> Option<String> {
         let texts = proposed.kernel.files().iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut texts = texts.chain([(self.origin.op_name.as_str(), proposed.kernel.schedule())]);
         texts.find(|(_, text)| secrets::is_in(text)).map(|(name, _)| name.to_owned())
     }
 
     /// What a call of `try` hands in, and the candidate that it was made of.
-    fn proposed(&self, arguments: &Try) -> Result<Result<(Proposed, Option<String>), Absent>, Failure> {
+    fn proposed(&self, arguments: &Try) -> Result<Result<(ProposedKernel, Option<String>), Absent>, Failure> {
         if let Some(dir) = &arguments.dir {
             let dir = env::absolute(dir);
             if !files::is_dir(&dir) {
@@ -121,7 +121,7 @@ impl Desk<'_> {
     /// Judges a candidate on a case, or finds what was said of it.
     pub(super) fn judged(
         &mut self,
-        proposed: &Proposed,
+        proposed: &ProposedKernel,
         parent: Option<String>,
         tuning: &Tuning,
         case: &Case,
@@ -299,7 +299,7 @@ impl Desk<'_> {
                 data["lowest_possible"] = self.lowest(&case)?;
                 match self.judge.counters(&proposed, &tuning, &case)? {
                     Ok(counters) => data["counters"] = json!(counters),
-                    Err(why) => data["counters_not_read"] = json!(reply::log(&why, "")),
+                    Err(none) => data["counters_not_read"] = json!(reply::log(&none.to_string(), "")),
                 }
                 data
             }
@@ -309,13 +309,13 @@ impl Desk<'_> {
 }
 
 /// The figure of a right candidate; why it is none.
-fn figure(screened: &Screened, settings: BTreeMap<String, Value>) -> Result<Figure, String> {
+fn figure(screened: &ScreenResult, settings: BTreeMap<String, Value>) -> Result<Figure, String> {
     known::of_samples(&screened.samples)?;
     Ok(Figure { seconds: screened.seconds, copy_fraction: screened.copy_fraction, settings })
 }
 
 /// What is told of a right candidate. A time that is not a result is not told.
-fn put(answer: &mut Value, screened: &Screened, unknown: Option<&String>) {
+fn put(answer: &mut Value, screened: &ScreenResult, unknown: Option<&String>) {
     answer["verdict"] = json!("passed");
     answer["judged"] = json!(true);
     answer["seconds"] = json!(unknown.is_none().then_some(screened.seconds));

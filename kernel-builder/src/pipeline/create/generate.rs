@@ -12,7 +12,7 @@ use miette::Diagnostic;
 use thiserror::Error;
 use toml_edit::{Array, DocumentMut, Item};
 
-use crate::agent::tuned::{Setting, Tuned, tuning_of};
+use crate::agent::tuned::{Setting, TunedTable, tuning_of};
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -272,7 +272,7 @@ pub(crate) fn measured(path: &Path, op: &OpSpec, session: &Session) -> Result<Ve
     Ok(found)
 }
 
-fn of_table(table: &Tuned, op: &OpSpec) -> DeviceSettings {
+fn of_table(table: &TunedTable, op: &OpSpec) -> DeviceSettings {
     let setting = |setting: &Setting, exact: bool| {
         let axes = setting.range.iter().map(|(name, range)| {
             let exactly = setting.axes.get(name).map(|length| [*length; 2]);

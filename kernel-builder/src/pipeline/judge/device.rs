@@ -11,7 +11,7 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::compile::nvrtc::{Compiler, Kit, NvrtcError, Tool};
 use crate::exit::{self, Failure, StageError};
-use crate::package::{Judged, Status};
+use crate::package::{Judgement, Status};
 use crate::pipeline::build::Refusal;
 use crate::pipeline::project::TORCH;
 use crate::pipeline::project::device::DeviceProject;
@@ -105,7 +105,7 @@ pub(crate) fn judged(
             evidence
         }
     };
-    let status = Status::new(&title, "cuda", Judged::from_evidence(&evidence));
+    let status = Status::new(&title, "cuda", Judgement::from_evidence(&evidence));
     session.report.emit(&Event::Done {
         action: if evidence.refusal().is_none() { status.action() } else { "refused" },
         subject: &title,

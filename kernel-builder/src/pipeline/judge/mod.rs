@@ -85,20 +85,20 @@ pub(crate) fn extras(project: &Project) -> Extras {
 
 /// The verdict on one variant.
 #[derive(Debug)]
-pub(crate) struct Judged {
+pub(crate) struct VariantVerdict {
     /// The variant's name.
     pub(crate) variant: String,
     /// What the judge says.
     pub(crate) verdict: Verdict,
 }
 
-impl Judged {
+impl VariantVerdict {
     /// Where its results were checked.
     pub(crate) fn status(&self) -> Status {
         Status::new(
             &self.variant,
             &self.verdict.artifact().backend,
-            package::Judged::from_evidence(self.verdict.evidence()),
+            package::Judgement::from_evidence(self.verdict.evidence()),
         )
     }
 }
@@ -114,7 +114,7 @@ pub(crate) fn all(
     groups: Vec<Group>,
     how: &Judging,
     session: &Session,
-) -> Result<Vec<Judged>, Failure> {
+) -> Result<Vec<VariantVerdict>, Failure> {
     let mut judged = Vec::new();
     for (python, artifacts) in groups {
         judged.extend(verify(project, artifacts, how, &python, session)?);
@@ -149,7 +149,7 @@ pub(crate) fn verify(
     how: &Judging,
     python: &PythonRuntime,
     session: &Session,
-) -> Result<Vec<Judged>, Failure> {
+) -> Result<Vec<VariantVerdict>, Failure> {
     let meaning = project.op.as_ref().map(|op| verify::op_digest(op, &project.dir)).transpose()?;
     let options = how.options();
     let mut judged = Vec::new();
@@ -174,7 +174,7 @@ pub(crate) fn verify(
             let text = serde_json::to_string_pretty(verdict.evidence()).unwrap_or_default();
             files::write(&path, text)?;
         }
-        let one = Judged { variant, verdict };
+        let one = VariantVerdict { variant, verdict };
         let status = one.status();
         session.report.emit(&Event::Done {
             action: if matches!(one.verdict, Verdict::Verified(_)) { status.action() } else { "refused" },
@@ -189,10 +189,13 @@ pub(crate) fn verify(
 }
 
 /// The verified artifacts, or the reason of every refusal.
-pub(crate) fn accept(judged: Vec<Judged>, project: &Project) -> Result<Vec<Verified<Artifact>>, Failure> {
+pub(crate) fn accept(
+    judged: Vec<VariantVerdict>,
+    project: &Project,
+) -> Result<Vec<Verified<Artifact>>, Failure> {
     let mut verified = Vec::new();
     let mut reports = Vec::new();
-    for Judged { variant, verdict } in judged {
+    for VariantVerdict { variant, verdict } in judged {
         match verdict {
             Verdict::Verified(artifact) => verified.push(artifact),
             Verdict::Refused { evidence, .. } => {

@@ -17,7 +17,7 @@ use crate::bench::ceilings::{self, Ceiling, Ceilings};
 use crate::bench::impossible::Rates;
 use crate::compile::nvrtc::Tool;
 use crate::device::gpu::{Gpu, NoDevice};
-use crate::device::wire::About;
+use crate::device::wire::DeviceProperties;
 use crate::exit::Failure;
 use crate::pipeline::judge::device;
 use crate::verify::device as judge;
@@ -25,7 +25,7 @@ use crate::verify::device as judge;
 /// One GPU as it is told.
 pub(crate) struct GpuCeilings {
     /// What it is.
-    pub(crate) about: About,
+    pub(crate) about: DeviceProperties,
     /// How it is now, where the driver's library tells.
     pub(crate) now: Option<Reading>,
     /// Its rates.
@@ -59,12 +59,12 @@ pub(crate) fn every_gpu(
 }
 
 /// The rates that were measured on a GPU in an earlier run.
-fn earlier_ceilings(about: &About, session: &Session) -> Option<Ceilings> {
+fn earlier_ceilings(about: &DeviceProperties, session: &Session) -> Option<Ceilings> {
     read_ceilings(&place(about, reading(about).as_ref(), session))
 }
 
 /// The rates of matrix products that were measured on a GPU in an earlier run, in 10^12 operations a second by dtype.
-pub(crate) fn matrix_peaks(about: &About, session: &Session) -> BTreeMap<String, f64> {
+pub(crate) fn matrix_peaks(about: &DeviceProperties, session: &Session) -> BTreeMap<String, f64> {
     earlier_ceilings(about, session).map(|ceilings| ceilings.matrix_peaks()).unwrap_or_default()
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn ceilings_here(session: &Session) -> Result<Option<Ceilings>, Failu
 }
 
 /// The rates of a GPU that no candidate can pass.
-pub(crate) fn rates(about: &About, session: &Session) -> Rates {
+pub(crate) fn rates(about: &DeviceProperties, session: &Session) -> Rates {
     Rates {
         memory: reading(about).and_then(|now| now.memory_bandwidth()),
         l2: Some(about.l2),
@@ -84,7 +84,12 @@ pub(crate) fn rates(about: &About, session: &Session) -> Rates {
     }
 }
 
-fn of_gpu(mut gpu: Gpu, about: About, earlier: Earlier, session: &Session) -> Result<GpuCeilings, Failure> {
+fn of_gpu(
+    mut gpu: Gpu,
+    about: DeviceProperties,
+    earlier: Earlier,
+    session: &Session,
+) -> Result<GpuCeilings, Failure> {
     let now = reading(&about);
     let path = place(&about, now.as_ref(), session);
     if let Some(ceilings) = read_ceilings(&path).filter(|_| earlier == Earlier::Resume) {
@@ -115,14 +120,14 @@ fn of_gpu(mut gpu: Gpu, about: About, earlier: Earlier, session: &Session) -> Re
 }
 
 /// How the GPU is now, where the driver's library tells.
-pub(crate) fn reading(about: &About) -> Option<Reading> {
+pub(crate) fn reading(about: &DeviceProperties) -> Option<Reading> {
     let readings = Driver::open()?.readings();
     let of = |reading: &&Reading| reading.uuid.as_deref() == Some(about.uuid.as_str());
     readings.iter().find(of).cloned()
 }
 
 /// Where the rates of a GPU are kept: another driver may clock it otherwise.
-fn place(about: &About, now: Option<&Reading>, session: &Session) -> PathBuf {
+fn place(about: &DeviceProperties, now: Option<&Reading>, session: &Session) -> PathBuf {
     let driver = now.and_then(|reading| reading.driver.clone());
     let key = DigestBuilder::new("ceilings")
         .field("protocol", ceilings::PROTOCOL.to_string())

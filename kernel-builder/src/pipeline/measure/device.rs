@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use kernel_plan::spec::op::{Case, Device, Purpose};
 
-use crate::agent::tuned::{self as tuned_table, Chosen};
+use crate::agent::tuned::{self as tuned_table, TuningChoice};
 use crate::archive::{Earlier, Unfinished};
 use crate::base::session::Session;
 use crate::bench::{self, Measurement};
@@ -120,7 +120,7 @@ fn name_setting(measurement: &mut Measurement, project: &DeviceProject) {
             && tuned_table::axes_of(&project.op, case) == measurement.axes
     };
     if let (Some(case), Some(made)) = (cases.iter().find(is_of), &mut measurement.candidate) {
-        let Chosen { tuning, from } = project.settings.choose(&project.op, case);
+        let TuningChoice { tuning, from } = project.settings.choose(&project.op, case);
         let pairs = tuning.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         made.setting = Some(bench::Setting { tuning: pairs.collect(), from });
     }
@@ -136,7 +136,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::agent::tuned::{Setting, Settings, Tuned};
+    use crate::agent::tuned::{Setting, Settings, TunedTable};
     use crate::archive::old_records::old_record;
     use crate::compile::nvrtc::Source;
 
@@ -149,7 +149,7 @@ mod tests {
     fn a_record_says_which_setting_it_is_of() {
         let op = spec::parse_op(SourceFile::new("op.toml", OP)).0.unwrap();
         let mut table =
-            Tuned::empty(&op, "NVIDIA H200", (9, 0), 132, crate::base::digest::Digest::blake3(b"x"));
+            TunedTable::empty(&op, "NVIDIA H200", (9, 0), 132, crate::base::digest::Digest::blake3(b"x"));
         let tuning = Tuning::from([("block".parse().unwrap(), Value::Integer(512))]);
         let tuning: Tuning = op.tune.default_tuning().into_iter().chain(tuning).collect();
         table.put(Setting {

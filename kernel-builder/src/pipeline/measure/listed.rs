@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use thiserror::Error;
 
 use crate::agent::kernel::KernelRefusal;
-use crate::agent::tuned::Chosen;
+use crate::agent::tuned::TuningChoice;
 use crate::agent::tuner::drawn::{DrawSize, Drawn, drawn};
 use crate::agent::tuner::prune::{PruneReason, Reason};
 use crate::agent::tuner::space::Space;
@@ -117,7 +117,7 @@ impl<'a> Lines<'a> {
         let read: Line = serde_json::from_str(line).map_err(|error| not_a_candidate(error.into()))?;
         let op = &self.project.op;
         // What a line does not name is as the project has it for this workload.
-        let Chosen { tuning: base, from } = self.project.settings.choose(op, self.case);
+        let TuningChoice { tuning: base, from } = self.project.settings.choose(op, self.case);
         let tuned = |tune: &Tune, base: &Tuning| with(tune, base, &read.tuning, self.case).map_err(wrong);
         match (&read.source, &read.dir) {
             (Some(_), Some(_)) => Err(wrong("it has `source` and `dir`".to_owned())),

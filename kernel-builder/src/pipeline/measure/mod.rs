@@ -23,7 +23,7 @@ use crate::base::files;
 use crate::base::nvml::Driver;
 use crate::base::session::Session;
 use crate::bench::dispatch::Dispatch;
-use crate::bench::{self, About, BenchError, Candidate, Measurement, Options};
+use crate::bench::{self, BenchError, Candidate, Measurement, Options, RunContext};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::pipeline::project::Project;
@@ -153,7 +153,7 @@ pub(crate) fn settled(
 }
 
 /// What is known of a built variant before it is measured.
-pub(crate) fn about(project: &Project, artifact: &Artifact) -> Result<About, Failure> {
+pub(crate) fn about(project: &Project, artifact: &Artifact) -> Result<RunContext, Failure> {
     let flags = project
         .build
         .kernels
@@ -170,7 +170,7 @@ pub(crate) fn about(project: &Project, artifact: &Artifact) -> Result<About, Fai
     }
     let source = source_digest(project, &artifact.backend)?;
     let candidate = Candidate::of_artifact(artifact, Some(source), own);
-    Ok(About { candidate: Some(candidate), ..About::default() })
+    Ok(RunContext { candidate: Some(candidate), ..RunContext::default() })
 }
 
 /// The digest over what makes a claim about a backend: build.toml, op.toml with its reference, the sources of that

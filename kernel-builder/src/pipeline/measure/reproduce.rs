@@ -326,9 +326,9 @@ fn measured(
     };
     match bench::measure(artifact, op, &project.dir, python, &options, &mut bench::KeepNothing, session)? {
         Outcome::Measured(found) => Ok(found),
-        Outcome::Skipped(problem) => {
+        Outcome::Skipped(reason) => {
             let recorded = records.first().map(|record| record.device.clone()).unwrap_or_default();
-            Err(ReproduceError::NoDevice { recorded, problem }.into())
+            Err(ReproduceError::NoDevice { recorded, problem: reason.to_string() }.into())
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::agent::tuner::drawn::DrawSize;
 use crate::base::report::{Event, Progress, ProgressKind, bytes};
 use crate::base::session::Session;
 use crate::base::{files, interrupt};
-use crate::bench::screen::{Screen, Screened};
+use crate::bench::screen::{Screen, ScreenResult};
 use crate::bench::{known, render};
 use crate::compile::nvrtc::Tool;
 use crate::device::gpu::Gpu;
@@ -68,7 +68,7 @@ pub(crate) struct JudgedCandidate<'a> {
     /// See `worker`.
     pub(crate) worker_seconds: Option<f64>,
     /// Its figures, or what is wrong with it.
-    pub(crate) attempt: Attempt<Screened>,
+    pub(crate) attempt: Attempt<ScreenResult>,
 }
 
 /// Screens all candidates; `each` hears of every one as soon as it is judged.

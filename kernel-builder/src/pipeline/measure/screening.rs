@@ -337,7 +337,7 @@ pub(crate) fn judged(
     screen: &mut Screen,
     samples: usize,
     enough: Option<f64>,
-) -> Result<Attempt<crate::bench::screen::Screened>, Failure> {
+) -> Result<Attempt<crate::bench::screen::ScreenResult>, Failure> {
     Ok(match &one.code {
         Ok((launch, code)) => screen.candidate(launch, code, samples, enough)?,
         Err(complaint) => Err(complaint.clone()),

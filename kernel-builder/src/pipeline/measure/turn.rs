@@ -7,7 +7,7 @@
 use crate::base::files::{self, FileError, FileLock};
 use crate::base::session::Session;
 use crate::device::gpu::Gpu;
-use crate::device::wire::About;
+use crate::device::wire::DeviceProperties;
 use crate::exit::Failure;
 use crate::verify::{device, gpu_present};
 
@@ -18,7 +18,7 @@ const FOLDER: &str = "turns";
 ///
 /// # Errors
 /// The lock file cannot be written, or ctrl-C.
-pub(crate) fn on(about: &About, session: &Session) -> Result<FileLock, FileError> {
+pub(crate) fn on(about: &DeviceProperties, session: &Session) -> Result<FileLock, FileError> {
     let path = session.cache.join(FOLDER).join(format!("{}.lock", about.uuid));
     files::lock(&path, || {
         session
@@ -56,7 +56,7 @@ mod tests {
             offline: true,
             jobs: 1,
         };
-        let about = |uuid: &str| About {
+        let about = |uuid: &str| DeviceProperties {
             name: "a GPU".to_owned(),
             capability: (9, 0),
             multiprocessors: 132,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::agent::kernel::{KernelRefusal, MOST_BYTES, Origin, Proposal, Proposed, folder_of, is_code};
+use crate::agent::kernel::{KernelRefusal, MOST_BYTES, Origin, Proposal, ProposedKernel, folder_of, is_code};
 use crate::base::files::{self, FileError, UnfollowedFile};
 use crate::compile::nvrtc::Source;
 use crate::exit::Failure;
@@ -25,7 +25,7 @@ pub(crate) fn origin(project: &DeviceProject) -> Result<Option<Origin>, FileErro
 ///
 /// # Errors
 /// The folder cannot be read. What makes it no candidate is the inner error.
-pub(crate) fn read(dir: &Path, origin: &Origin) -> Result<Result<Proposed, KernelRefusal>, Failure> {
+pub(crate) fn read(dir: &Path, origin: &Origin) -> Result<Result<ProposedKernel, KernelRefusal>, Failure> {
     Ok(proposal(dir, origin)?.and_then(|proposal| origin.propose(proposal)))
 }
 
@@ -93,7 +93,7 @@ fn proposal(dir: &Path, origin: &Origin) -> Result<Result<Proposal, KernelRefusa
 ///
 /// # Errors
 /// A file cannot be written.
-pub(crate) fn lay_out(proposed: &Proposed, folder: &Path) -> Result<Source, FileError> {
+pub(crate) fn lay_out(proposed: &ProposedKernel, folder: &Path) -> Result<Source, FileError> {
     let wanted = proposed.kernel.files();
     if files::is_dir(folder) {
         for path in files::walk_unfollowed(folder, |_| true)? {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use kernel_plan::variant::{self, Chosen, Decision, Explained, Extent, Variant};
+use kernel_plan::variant::{self, Decision, Explained, Extent, SelectedVariants, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -132,7 +132,11 @@ impl StageError for SelectError {
 ///
 /// # Errors
 /// Nothing is right for the project, a variant is named that is not, or an option leaves nothing.
-pub(crate) fn select(project: &Project, selection: &Selection, session: &Session) -> Result<Chosen, Failure> {
+pub(crate) fn select(
+    project: &Project,
+    selection: &Selection,
+    session: &Session,
+) -> Result<SelectedVariants, Failure> {
     let matrix = variants::matrix()?;
     let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
     let provision = variants::provision(selection.toolchain, toolchain::tools(session));

@@ -8,13 +8,13 @@ use std::path::Path;
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::agent::tuned::{self, Settings, Tuned};
+use crate::agent::tuned::{self, Settings, TunedTable};
 use crate::base::causes::chain;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
 use crate::base::session::Session;
 use crate::device::gpu::Gpu;
-use crate::device::wire::About;
+use crate::device::wire::DeviceProperties;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::project::device::{self, DeviceProject};
 use crate::verify::{device as judge, gpu_present};
@@ -121,7 +121,10 @@ fn within(project: &DeviceProject) -> String {
 }
 
 /// Every file of settings that is of this operation and source, by name. One of another source is told and left out.
-pub(crate) fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, Tuned)>, Failure> {
+pub(crate) fn read_all(
+    project: &DeviceProject,
+    session: &Session,
+) -> Result<Vec<(String, TunedTable)>, Failure> {
     let within = within(project);
     let folder = project.dir.join(&within);
     if !files::is_dir(&folder) {
@@ -138,7 +141,7 @@ pub(crate) fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec
         if !tuned::is_settings(&text) {
             continue;
         }
-        let table = Tuned::read(&name, &text)?;
+        let table = TunedTable::read(&name, &text)?;
         if table.op != project.op.name.value.as_str() {
             continue;
         }
@@ -162,14 +165,14 @@ pub(crate) fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec
 /// A dispatch table lies there.
 pub(crate) fn of_device(
     project: &DeviceProject,
-    about: &About,
+    about: &DeviceProperties,
     session: &Session,
-) -> Result<(String, Tuned), Failure> {
+) -> Result<(String, TunedTable), Failure> {
     let source = source_digest(project)?;
     let name = format!("{}/{}", within(project), tuned::file_name(&about.name));
     let path = project.dir.join(&name);
     let (capability, count) = (about.capability, about.multiprocessors);
-    let mut whole = Tuned::empty(&project.op, &about.name, capability, count, source);
+    let mut whole = TunedTable::empty(&project.op, &about.name, capability, count, source);
     if !files::exists(&path) {
         return Ok((name, whole));
     }
@@ -177,7 +180,8 @@ pub(crate) fn of_device(
     if !tuned::is_settings(&text) {
         return Err(TableConflict { file: name, there: "no file of settings", wanted: "one" }.into());
     }
-    let read = Tuned::read(&name, &text).and_then(|table| table.check(&name, &project.op).map(|()| table));
+    let read =
+        TunedTable::read(&name, &text).and_then(|table| table.check(&name, &project.op).map(|()| table));
     match read {
         Ok(table) if table.source == source && table.device == about.name => whole.settings = table.settings,
         Ok(_) => session.report.warn(format!("{name} is of another source or device: it is written anew")),
@@ -196,7 +200,7 @@ pub(crate) fn no_settings(path: &Path) -> Result<(), Failure> {
 }
 
 /// Writes a table: to a temporary name, then renamed.
-pub(crate) fn write(project: &DeviceProject, name: &str, table: &Tuned) -> Result<(), Failure> {
+pub(crate) fn write(project: &DeviceProject, name: &str, table: &TunedTable) -> Result<(), Failure> {
     Ok(files::write(&project.dir.join(name), table.text())?)
 }
 

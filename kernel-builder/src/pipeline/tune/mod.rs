@@ -20,7 +20,7 @@ use kernel_plan::spec::tune::Tuning;
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::agent::tuned::{self as table, Tuned};
+use crate::agent::tuned::{self as table, TunedTable};
 use crate::agent::tuner::Tuner;
 use crate::agent::tuner::prune::{self, Device};
 use crate::agent::tuner::space::Space;
@@ -37,7 +37,7 @@ use crate::bench::impossible::Rates;
 use crate::bench::{self, paired};
 use crate::compile::nvrtc::{Compiler, Source, Tool};
 use crate::device::gpu::Gpu;
-use crate::device::wire::About;
+use crate::device::wire::DeviceProperties;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::create::{generate, published};
 use crate::pipeline::judge::device;
@@ -133,7 +133,7 @@ pub(crate) struct Search {
     /// The file of settings, in the project.
     pub(crate) name: String,
     /// What it holds now.
-    pub(crate) table: Tuned,
+    pub(crate) table: TunedTable,
     /// What all took.
     pub(crate) took: Duration,
 }
@@ -163,7 +163,7 @@ impl Search {
 struct Run<'a> {
     args: &'a Request,
     project: &'a DeviceProject,
-    about: &'a About,
+    about: &'a DeviceProperties,
     /// Rates that no candidate can pass.
     rates: Rates,
     driver: String,
@@ -272,7 +272,7 @@ fn cases(project: &DeviceProject, names: &[String]) -> Result<Vec<Case>, Failure
 }
 
 /// What an earlier run found for this device.
-fn earlier(project: &DeviceProject, table: &Tuned) -> Vec<Tuning> {
+fn earlier(project: &DeviceProject, table: &TunedTable) -> Vec<Tuning> {
     let settings = table.settings.iter();
     let mut found: Vec<Tuning> =
         settings.filter_map(|setting| table::tuning_of(&project.op, setting)).collect();

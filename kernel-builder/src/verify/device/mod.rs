@@ -31,7 +31,7 @@ use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
 use crate::device::gpu::{Gpu, NoDevice};
-use crate::device::wire::{About, Answer, Op};
+use crate::device::wire::{Answer, DeviceProperties, Op};
 use crate::toolchain::PythonRuntime;
 
 mod arena;
@@ -87,7 +87,7 @@ impl DeviceCandidate<'_> {
     pub(crate) fn on(
         &self,
         case: &Case,
-        about: &About,
+        about: &DeviceProperties,
         compiler: &Compiler,
     ) -> Result<(ConcreteLaunch, Code), super::lab::CandidateRefusal> {
         let refused = |code, text| super::lab::CandidateRefusal { code, text };
@@ -123,13 +123,13 @@ impl CompilationEvidence {
 }
 
 /// The architecture whose machine code a device runs best: with the features of it alone, where it has any.
-pub(crate) fn arch_of(about: &About) -> String {
+pub(crate) fn arch_of(about: &DeviceProperties) -> String {
     let (major, minor) = about.capability;
     format!("{major}{minor}{}", if major >= 9 { "a" } else { "" })
 }
 
 /// What the device is; nothing where there is none, with the reason.
-pub(crate) fn device(gpu: &mut Gpu) -> Result<Result<About, NoDevice>, VerifyError> {
+pub(crate) fn device(gpu: &mut Gpu) -> Result<Result<DeviceProperties, NoDevice>, VerifyError> {
     Ok(match gpu.ask(&[Op::About], START)? {
         Ok(answers) => match answers.into_iter().next() {
             Some(Answer::About(about)) => Ok(about),

@@ -13,7 +13,7 @@ use super::{Lab, OWN, examine, load};
 use crate::base::random;
 use crate::compile::nvrtc::{Code, Compiler, Source};
 use crate::device::gpu::{Gpu, NoDevice};
-use crate::device::wire::{About, Op};
+use crate::device::wire::{DeviceProperties, Op};
 
 /// The judge's own kernels.
 pub(super) const SOURCE: &str = concat!(
@@ -122,7 +122,7 @@ fn most(case: &ScheduledCase, layout: &Layout) -> u64 {
 }
 
 /// The judge's own kernels for a device.
-fn judge(about: &About, compiler: &Compiler) -> Result<Code, VerifyError> {
+fn judge(about: &DeviceProperties, compiler: &Compiler) -> Result<Code, VerifyError> {
     let source = Source { text: SOURCE.to_owned(), name: "judge.cu".to_owned(), include: vec![], root: None };
     let expressions = examine::expressions();
     Code::plain(&source, expressions, &super::super::device::arch_of(about), compiler)

@@ -73,7 +73,7 @@ pub(super) fn touch_function() -> u32 {
 
 /// What one comparison is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum About {
+enum Comparison {
     /// An output of a slot, by its place in the case.
     Output { slot: usize, place: usize },
     /// An input of a slot.
@@ -86,7 +86,7 @@ enum About {
 pub(super) struct Examination {
     /// What is started.
     pub(super) call: Call,
-    about: Vec<About>,
+    about: Vec<Comparison>,
 }
 
 /// Everything that is compared: outputs, inputs that no output overwrites, and gaps.
@@ -116,7 +116,8 @@ pub(super) fn examination(
             let expected = known.outputs[place];
             let stale = if output.inplace.is_some() { -1 } else { i32::from(poison) };
             let arguments = compared(output, range, expected.exact, expected.terms, &bounds[place], stale);
-            let arguments = arguments.into_iter().chain([verdict(About::Output { slot, place })]).collect();
+            let arguments =
+                arguments.into_iter().chain([verdict(Comparison::Output { slot, place })]).collect();
             let function = Dtype::ALL.iter().position(|dtype| *dtype == output.dtype).unwrap_or_default();
             call.push(kernel(function as u32, output.elements() as u64, arguments));
         }
@@ -127,7 +128,7 @@ pub(super) fn examination(
                     Argument::Pointer(range.place()),
                     Argument::Pointer(*kept),
                     Argument::I64(range.bytes.cast_signed()),
-                    verdict(About::Input { slot, place }),
+                    verdict(Comparison::Input { slot, place }),
                 ];
                 call.push(kernel(place_of("judge::same"), range.bytes / 16, arguments));
             }
@@ -138,7 +139,7 @@ pub(super) fn examination(
             Argument::Pointer(gap.place()),
             Argument::I64(gap.bytes.cast_signed()),
             Argument::I32(i32::from(poison)),
-            verdict(About::Gap(*gap)),
+            verdict(Comparison::Gap(*gap)),
         ];
         call.push(kernel(place_of("judge::only"), gap.bytes, arguments));
     }
@@ -201,21 +202,21 @@ impl Examination {
 }
 
 fn words_for(
-    about: &About,
+    about: &Comparison,
     case: &ScheduledCase,
     wrong: u64,
     unwritten: u64,
     first: u64,
 ) -> (u32, &'static str, String) {
     match about {
-        About::Gap(gap) => {
+        Comparison::Gap(gap) => {
             let text = format!(
                 "{wrong} bytes between tensors were written, the first {first} bytes into a gap of {}",
                 gap.bytes
             );
             (0, "verify::guard", text)
         }
-        About::Input { slot, place } => {
+        Comparison::Input { slot, place } => {
             let name = &case.inputs[*place].name;
             (
                 1,
@@ -223,7 +224,7 @@ fn words_for(
                 format!("the input `{name}` of call {slot} was written, at byte {first}"),
             )
         }
-        About::Output { slot, place } => {
+        Comparison::Output { slot, place } => {
             let output = &case.outputs[*place];
             let (name, elements) = (&output.name, output.elements());
             if unwritten > 0 {
@@ -276,9 +277,9 @@ mod tests {
 
     fn read(numbers: &[[u64; 4]]) -> Result<f64, CandidateRefusal> {
         let about = vec![
-            About::Output { slot: 0, place: 0 },
-            About::Input { slot: 0, place: 0 },
-            About::Gap(Range { offset: 0, bytes: 16384 }),
+            Comparison::Output { slot: 0, place: 0 },
+            Comparison::Input { slot: 0, place: 0 },
+            Comparison::Gap(Range { offset: 0, bytes: 16384 }),
         ];
         let bytes: Vec<u8> = numbers.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
         Examination { call: vec![], about }.read(&case(), &hex(&bytes))

@@ -21,7 +21,7 @@ use crate::base::digest::DigestBuilder;
 use crate::compile::nvrtc::Code;
 use crate::device::calls::{self, Addresses, Unplaced};
 use crate::device::gpu::Gpu;
-use crate::device::wire::{About, Answer, Call, Function, Op, Place, Start};
+use crate::device::wire::{Answer, Call, DeviceProperties, Function, Op, Place, Start};
 
 mod begin;
 mod counted;
@@ -56,7 +56,7 @@ pub(crate) struct Lab {
     runner: Gpu,
     /// Compares.
     checker: Gpu,
-    about: About,
+    about: DeviceProperties,
     case: Case,
     scheduled: ScheduledCase,
     /// How many of the sets calls are timed with; the first ones.
@@ -99,7 +99,7 @@ impl Lab {
     }
 
     /// What the device is.
-    pub(crate) fn about(&self) -> &About {
+    pub(crate) fn about(&self) -> &DeviceProperties {
         &self.about
     }
 

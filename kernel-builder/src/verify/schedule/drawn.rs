@@ -148,7 +148,7 @@ impl<'a> Lengths<'a> {
 }
 
 /// Lengths by axis.
-type Chosen = BTreeMap<PythonName, u64>;
+type DrawnLengths = BTreeMap<PythonName, u64>;
 
 /// One case to be drawn.
 struct Draw<'a> {
@@ -182,7 +182,7 @@ impl Draw<'_> {
     }
 
     /// A length for each variable axis. With `loose` some may be a workload's, or multiples of it.
-    fn chosen(&self, base: &Case, loose: bool, random: &mut SplitMix) -> Chosen {
+    fn chosen(&self, base: &Case, loose: bool, random: &mut SplitMix) -> DrawnLengths {
         let free = &self.lengths.free;
         let focus = match self.focus {
             Focus::BeyondOuter => self.lengths.outer,
@@ -230,7 +230,7 @@ impl Draw<'_> {
     }
 
     /// The greatest length of an axis beside the lengths that the others have now.
-    fn cap(&self, base: &Case, chosen: &mut Chosen, axis: &Axis) -> u64 {
+    fn cap(&self, base: &Case, chosen: &mut DrawnLengths, axis: &Axis) -> u64 {
         let name = &axis.name.value;
         let AxisKind::Var { max, .. } = axis.kind else { return base.axes[name] };
         let (mut fits, mut most) =
@@ -269,7 +269,7 @@ impl Draw<'_> {
     }
 
     /// Bytes of all inputs and outputs at these lengths.
-    fn bytes(&self, base: &Case, chosen: &Chosen) -> u64 {
+    fn bytes(&self, base: &Case, chosen: &DrawnLengths) -> u64 {
         let inputs = self.op.inputs.iter().map(|input| &input.tensor).zip(&base.inputs);
         let outputs = self.op.outputs.iter().map(|output| &output.tensor).zip(&base.outputs);
         let tensors = inputs.chain(outputs).filter(|(_, concrete)| !concrete.omitted);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::super::length::Length;
 use super::super::regions::{Division, Region, Step, is_free, over_axes};
-use super::super::traced::{Argument, Quantity, Traced, TracedNode};
+use super::super::traced::{Argument, Quantity, TracedGraph, TracedNode};
 use super::project::Project;
 
 /// Operators that have a function of `torch` with the same arguments.
@@ -24,7 +24,7 @@ const QUOTED: usize = 6;
 
 /// How the operators of a graph are written.
 struct Spelling<'a> {
-    traced: &'a Traced,
+    traced: &'a TracedGraph,
     axes: &'a [(String, String)],
     /// The name of each value.
     name: &'a dyn Fn(&str) -> String,
@@ -144,7 +144,7 @@ fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// The tensor that has the type variable, else the first that is floating-point.
-fn float_of(traced: &Traced, name: &dyn Fn(&str) -> String) -> Option<String> {
+fn float_of(traced: &TracedGraph, name: &dyn Fn(&str) -> String) -> Option<String> {
     let of = |wanted: &dyn Fn(&str) -> bool| {
         traced.inputs.iter().find(|input| wanted(&input.tensor.dtype)).map(|input| name(&input.value))
     };

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::traced::Traced;
+use super::super::traced::TracedGraph;
 
 /// Words for the axes of a tensor, by how many it has.
 const WORDS: [&[&str]; 6] = [
@@ -35,7 +35,7 @@ pub(in crate::translate) fn of_tensor(name: &str) -> String {
 }
 
 /// A name for each symbol that is an axis of an input, in the order in which the inputs have them.
-pub(in crate::translate) fn named(traced: &Traced) -> Vec<(String, String)> {
+pub(in crate::translate) fn named(traced: &TracedGraph) -> Vec<(String, String)> {
     let mut taken: BTreeSet<String> = traced.inputs.iter().map(|input| of_tensor(&input.name)).collect();
     taken.extend(TAKEN.split_whitespace().map(str::to_owned));
     taken.extend(["out".to_owned(), traced.function.clone()]);

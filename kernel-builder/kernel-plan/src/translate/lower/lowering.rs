@@ -8,7 +8,7 @@ use super::super::index::{self, Index};
 use super::super::length::Length;
 use super::super::program::{Class, Element, Kind, Op, Origin, Reduction, Symbol, Tensor, Value, ValueId};
 use super::super::refusal::{Assumed, Refusal};
-use super::super::traced::{Argument, Quantity, Traced, TracedTensor};
+use super::super::traced::{Argument, Quantity, TracedGraph, TracedTensor};
 use super::axes;
 use crate::units::Dtype;
 
@@ -29,7 +29,7 @@ pub(super) struct Lowering {
 
 impl Lowering {
     pub(super) fn new(
-        traced: &Traced,
+        traced: &TracedGraph,
         same: &[(String, Length)],
         order: &[(String, String)],
     ) -> Result<Self, Refusal> {

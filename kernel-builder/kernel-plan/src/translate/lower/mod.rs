@@ -9,7 +9,7 @@ use super::length::Length;
 use super::program::{Element, Kind, Origin, Program, Tensor, Value, ValueId};
 use super::refusal::{Assumed, Refusal};
 use super::split::split;
-use super::traced::{Traced, TracedNode, TracedSymbol};
+use super::traced::{TracedGraph, TracedNode, TracedSymbol};
 
 pub(super) mod axes;
 mod call;
@@ -27,7 +27,7 @@ use lowering::{Lowering, written};
 pub(super) struct Settled {
     pub(super) program: Program,
     /// The graph with the quotients that were found to be whole.
-    pub(super) traced: Traced,
+    pub(super) traced: TracedGraph,
     /// Axes that are as long as something else.
     pub(super) same: Vec<(String, Length)>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Settled {
 ///
 /// # Errors
 /// An operator, a dtype or a form of them that has no translation, with its line.
-pub fn lower(traced: &Traced) -> Result<Program, Refusal> {
+pub fn lower(traced: &TracedGraph) -> Result<Program, Refusal> {
     settle(traced.clone(), Vec::new(), &axes::named(traced)).map(|settled| settled.program)
 }
 
@@ -44,7 +44,7 @@ pub fn lower(traced: &Traced) -> Result<Program, Refusal> {
 ///
 /// # Errors
 /// As `lower`; or it holds for fewer lengths than the graph.
-pub fn lower_gradient(gradient: &Traced, of: &Traced) -> Result<Program, Refusal> {
+pub fn lower_gradient(gradient: &TracedGraph, of: &TracedGraph) -> Result<Program, Refusal> {
     let names = axes::named(of);
     let forward = settle(of.clone(), Vec::new(), &names)?;
     let mut traced = gradient.clone();
@@ -64,7 +64,7 @@ pub fn lower_gradient(gradient: &Traced, of: &Traced) -> Result<Program, Refusal
 ///
 /// # Errors
 /// A tensor whose dtype has no translation.
-pub(super) fn shell(traced: &Traced, names: &[(String, String)]) -> Result<Program, Refusal> {
+pub(super) fn shell(traced: &TracedGraph, names: &[(String, String)]) -> Result<Program, Refusal> {
     let mut lowering = Lowering::new(traced, &[], names)?;
     for name in &traced.outputs {
         let node = traced.nodes.iter().find(|node| node.name == *name);
@@ -84,7 +84,7 @@ pub(super) fn shell(traced: &Traced, names: &[(String, String)]) -> Result<Progr
 
 /// Translates a graph, with more and more that is assumed of lengths.
 pub(super) fn settle(
-    mut traced: Traced,
+    mut traced: TracedGraph,
     mut same: Vec<(String, Length)>,
     names: &[(String, String)],
 ) -> Result<Settled, Refusal> {
@@ -113,14 +113,14 @@ pub(super) fn settle(
 }
 
 /// Whether a symbol can be held to be a multiple of a number.
-fn divides(traced: &Traced, symbol: &str, by: i64) -> bool {
+fn divides(traced: &TracedGraph, symbol: &str, by: i64) -> bool {
     let is_divided = |one: &TracedSymbol| one.quotient.as_ref().is_some_and(|(of, _)| of == symbol);
     traced.symbols.get(symbol).is_some_and(|one| one.hint % by == 0)
         && !traced.symbols.values().any(is_divided)
 }
 
 fn of_graph(
-    traced: &Traced,
+    traced: &TracedGraph,
     same: &[(String, Length)],
     names: &[(String, String)],
 ) -> Result<Program, Refusal> {
@@ -192,7 +192,7 @@ impl Lowering {
         Err(Refusal::operator(&name))
     }
 
-    fn finish(self, traced: &Traced) -> Result<Program, Refusal> {
+    fn finish(self, traced: &TracedGraph) -> Result<Program, Refusal> {
         let mut outputs = Vec::new();
         for (place, output) in traced.outputs.iter().enumerate() {
             let found = self.results.get(output).and_then(|all| all.first());

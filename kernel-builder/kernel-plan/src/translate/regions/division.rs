@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::super::plan::Plan;
 use super::super::program::Program;
-use super::super::traced::{Traced, TracedTensor};
+use super::super::traced::{TracedGraph, TracedTensor};
 use super::graph;
 
 /// A function as regions with kernels, and operators of PyTorch between them.
@@ -15,7 +15,7 @@ pub struct Division {
     /// The tensors of a call and its results; it has no values between them.
     pub shell: Program,
     /// The graph, with what was found out about its lengths.
-    pub(in crate::translate) traced: Traced,
+    pub(in crate::translate) traced: TracedGraph,
     /// The steps, in the order in which they run.
     pub steps: Vec<Step>,
     /// The regions.
@@ -43,7 +43,7 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Region {
     /// Its graph.
-    pub(in crate::translate) traced: Traced,
+    pub(in crate::translate) traced: TracedGraph,
     /// The name of the axis that each symbol of it is.
     pub(in crate::translate) axes: Vec<(String, String)>,
     /// Its program.

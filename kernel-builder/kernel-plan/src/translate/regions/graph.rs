@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::length::Length;
-use super::super::traced::{Traced, TracedNode, TracedTensor};
+use super::super::traced::{TracedGraph, TracedNode, TracedTensor};
 
 /// Operators that only say where elements are. PyTorch computes nothing for them, and an index nothing more.
 const VIEWS: &str = "\
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 
 /// A graph that is to be divided.
 pub(super) struct Graph<'t> {
-    pub(super) traced: &'t Traced,
+    pub(super) traced: &'t TracedGraph,
     /// The operator that gives a value.
     producers: BTreeMap<&'t str, usize>,
     pub(super) kinds: Vec<Kind>,
@@ -37,7 +37,7 @@ pub(in crate::translate) fn is_free(node: &TracedNode) -> bool {
 }
 
 impl<'t> Graph<'t> {
-    pub(super) fn new(traced: &'t Traced, stays: &BTreeSet<String>) -> Self {
+    pub(super) fn new(traced: &'t TracedGraph, stays: &BTreeSet<String>) -> Self {
         let producers: BTreeMap<&str, usize> =
             traced.nodes.iter().enumerate().map(|(place, node)| (node.name.as_str(), place)).collect();
         let mut graph = Self { traced, producers, kinds: Vec::new() };
@@ -122,13 +122,13 @@ impl<'t> Graph<'t> {
 }
 
 /// The shape of a value of a graph.
-pub(super) fn tensor<'t>(traced: &'t Traced, value: &str) -> Option<&'t TracedTensor> {
+pub(super) fn tensor<'t>(traced: &'t TracedGraph, value: &str) -> Option<&'t TracedTensor> {
     let input = traced.inputs.iter().find(|input| input.value == value).map(|input| &input.tensor);
     input.or_else(|| traced.nodes.iter().find(|node| node.name == value)?.results.first())
 }
 
 /// Elements of a tensor in the call that was traced.
-pub(super) fn elements(traced: &Traced, tensor: &TracedTensor) -> i64 {
+pub(super) fn elements(traced: &TracedGraph, tensor: &TracedTensor) -> i64 {
     let hints = traced.symbols.iter().map(|(name, symbol)| (name.clone(), symbol.hint)).collect();
     Length::product(&tensor.lengths()).at(&hints)
 }

@@ -5,11 +5,11 @@
 use super::super::length::Length;
 use super::super::program::Program;
 use super::super::refusal::Refusal;
-use super::super::traced::{Traced, TracedSymbol};
+use super::super::traced::{TracedGraph, TracedSymbol};
 
 /// A region's axes are the lengths of its tensors. A length that is computed of others, as that behind a convolution, becomes an
 /// axis of its own, and what it is computed of follows from it.
-pub(super) fn over_own_axes(mut traced: Traced) -> Traced {
+pub(super) fn over_own_axes(mut traced: TracedGraph) -> TracedGraph {
     for number in 1.. {
         let shapes = || traced.inputs.iter().flat_map(|input| input.tensor.lengths());
         let is_axis = |name: &str| shapes().any(|length| length.as_symbol() == Some(name));
@@ -55,7 +55,11 @@ pub(super) fn check(program: &Program) -> Result<(), Refusal> {
 }
 
 /// A length of a graph over the names of axes, with quotients as Python writes them.
-pub(in crate::translate) fn over_axes(traced: &Traced, axes: &[(String, String)], length: &Length) -> Length {
+pub(in crate::translate) fn over_axes(
+    traced: &TracedGraph,
+    axes: &[(String, String)],
+    length: &Length,
+) -> Length {
     let named = |name: &str| axes.iter().find(|(symbol, _)| symbol == name).map(|(_, axis)| axis.clone());
     length.replaced(&|name| {
         if let Some((of, by)) = traced.symbols.get(name).and_then(|symbol| symbol.quotient.as_ref()) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::lower::{self, Settled};
 use super::plan::plan;
 use super::refusal::Refusal;
-use super::traced::{Traced, TracedInput, TracedNode};
+use super::traced::{TracedGraph, TracedInput, TracedNode};
 
 mod cut;
 mod division;
@@ -35,7 +35,7 @@ enum Obstacle {
     /// This operator has to stay.
     Stays(String),
     /// The graph holds for these lengths alone.
-    Lengths(Box<Traced>),
+    Lengths(Box<TracedGraph>),
     /// There is no way.
     Refused(Refusal),
 }
@@ -50,7 +50,7 @@ impl From<Refusal> for Obstacle {
 ///
 /// # Errors
 /// Nothing is left to translate, or something can neither be translated nor stay.
-pub fn divide(traced: &Traced) -> Result<Division, Refusal> {
+pub fn divide(traced: &TracedGraph) -> Result<Division, Refusal> {
     let mut traced = traced.clone();
     let base = |node: &TracedNode| LIBRARY.split_whitespace().any(|name| name == node.base());
     let mut stays: BTreeSet<String> =
@@ -73,7 +73,7 @@ fn may_stay(node: &TracedNode) -> bool {
     node.op.starts_with("aten.") && !base.ends_with('_') && !NEVER.split_whitespace().any(|name| name == base)
 }
 
-fn attempt(traced: &Traced, stays: &BTreeSet<String>) -> Result<Division, Obstacle> {
+fn attempt(traced: &TracedGraph, stays: &BTreeSet<String>) -> Result<Division, Obstacle> {
     let graph = Graph::new(traced, stays);
     let cut = cut::cut(&graph);
     if cut.regions.is_empty() {
@@ -123,7 +123,7 @@ fn attempt(traced: &Traced, stays: &BTreeSet<String>) -> Result<Division, Obstac
 }
 
 /// The operator of a refusal stays PyTorch's, if it can.
-fn kept(traced: &Traced, refusal: Refusal) -> Obstacle {
+fn kept(traced: &TracedGraph, refusal: Refusal) -> Obstacle {
     let node = refusal.node.as_ref().and_then(|name| traced.nodes.iter().find(|node| node.name == **name));
     match node {
         Some(node) if may_stay(node) => Obstacle::Stays(node.name.clone()),
@@ -137,7 +137,7 @@ fn region(
     inside: &BTreeSet<usize>,
     results: &[String],
     names: &BTreeMap<String, String>,
-) -> Traced {
+) -> TracedGraph {
     let traced = graph.traced;
     let nodes: Vec<TracedNode> = inside.iter().map(|place| traced.nodes[*place].clone()).collect();
     let own: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
@@ -150,7 +150,7 @@ fn region(
         let name = names.get(value).cloned().unwrap_or_else(|| value.to_owned());
         inputs.push(TracedInput { value: value.to_owned(), name, tensor: tensor.clone() });
     }
-    Traced {
+    TracedGraph {
         function: traced.function.clone(),
         inputs,
         nodes,
@@ -162,7 +162,7 @@ fn region(
 }
 
 /// Names of values in code: those that the person's file assigns them to, else the graph's.
-fn names(traced: &Traced, axes: &[(String, String)]) -> BTreeMap<String, String> {
+fn names(traced: &TracedGraph, axes: &[(String, String)]) -> BTreeMap<String, String> {
     let mut taken: BTreeSet<String> = axes.iter().map(|(_, axis)| axis.clone()).collect();
     taken.extend(["ops", "torch", "out", "T"].map(str::to_owned));
     taken.insert(traced.function.clone());
