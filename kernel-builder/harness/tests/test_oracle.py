@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
@@ -34,6 +34,11 @@ from protocol_verify import (  # noqa: E402
 )
 from tensors import DTYPES  # noqa: E402
 from values import distribution  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol_verify import Change
 
 X = tensor("x", [64, 48])
 Y = tensor("y", [64, 48])
@@ -96,17 +101,16 @@ def test_an_input_that_is_not_passed_is_none():
     assert first is not None and absent is None
 
 
-@pytest.mark.parametrize(
-    ("change", "holds"),
-    [
-        (Redraw(input=0), lambda old, new: not same(old, new)),
-        (Shuffle(input=0, dimension=1), lambda old, new: same(old.sort(1).values, new.sort(1).values)),
-        (Reverse(places=[(0, 0)]), lambda old, new: same(old.flip(0), new)),
-        (Scale(input=0, by=4.0), lambda old, new: same(old * 4, new)),
-        (Shift(input=0, by=4.0), lambda old, new: same(old + 4, new)),
-    ],
-    ids=["redraw", "shuffle", "reverse", "scale", "shift"],
-)
+CHANGES: list[tuple[Change, Callable[[Any, Any], bool]]] = [
+    (Redraw(input=0), lambda old, new: not same(old, new)),
+    (Shuffle(input=0, dimension=1), lambda old, new: same(old.sort(1).values, new.sort(1).values)),
+    (Reverse(places=[(0, 0)]), lambda old, new: same(old.flip(0), new)),
+    (Scale(input=0, by=4.0), lambda old, new: same(old * 4, new)),
+    (Shift(input=0, by=4.0), lambda old, new: same(old + 4, new)),
+]
+
+
+@pytest.mark.parametrize(("change", "holds"), CHANGES, ids=["redraw", "shuffle", "reverse", "scale", "shift"])
 def test_a_change_is_made_to_one_input_and_no_other(change: Any, holds: Any):
     sets = (input_set(), input_set(edit_of=0, change=change))
     plain, changed = inputs(*sets), inputs(*sets, number=1)
@@ -119,6 +123,9 @@ def test_a_computed_input_follows_the_others_and_is_rounded_to_its_dtype():
         assert x.dtype == torch.float64
         return x.mean(-1) * scale
 
+    def first_column(x: Any, _mean: Any, *, scale: float) -> Any:
+        return x[:, :1] * scale
+
     specs = [tensor("x", [8, 16], "bf16"), tensor("mean", [8], "bf16", computed="saved")]
     sets = (input_set(scalars={"scale": 2.0}), input_set(edit_of=0, edit_input=0, scalars={"scale": 2.0}))
     x, mean = inputs(*sets, specs=specs, makers={"saved": saved})
@@ -126,26 +133,25 @@ def test_a_computed_input_follows_the_others_and_is_rounded_to_its_dtype():
     edited_x, edited = inputs(*sets, number=1, specs=specs, makers={"saved": saved})
     assert same(edited, (edited_x.double().mean(-1) * 2).bfloat16())
     with pytest.raises(ValueError, match=r"`saved` returns \[8, 1\] for `mean`, which is \[8\]"):
-        inputs(*sets, specs=specs, makers={"saved": lambda x, _, scale: x[:, :1]})
+        inputs(*sets, specs=specs, makers={"saved": first_column})
 
 
 def test_cotangents_are_drawn_for_outputs_that_have_gradients():
     case = oracle_case([X], [Y, tensor("index", [64], "i64")], [input_set(gradient=True)])
     floating, none = make_cotangents(7, case, 0)
-    assert (list(floating.shape), none) == ([64, 48], None)
+    assert floating is not None and (list(floating.shape), none) == ([64, 48], None)
     assert same(floating, make_cotangents(7, case, 0)[0])
 
 
-@pytest.mark.parametrize(
-    ("reference", "error"),
-    [
-        (lambda x: x.mul_(2), "the reference writes to its input `x`; it must return new tensors only"),
-        (lambda x: (x, x), "the reference returns 2 tensors, op.toml has 1 outputs"),
-        (lambda x: x[:1], r"the reference returns the shape \[1, 48\], op.toml says \[64, 48\]"),
-        (lambda x: x.float(), "returns torch.float32 for float64 inputs; it must keep their precision"),
-    ],
-    ids=["writes", "two", "shape", "precision"],
-)
+WRONG: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda x: x.mul_(2), "the reference writes to its input `x`; it must return new tensors only"),
+    (lambda x: (x, x), "the reference returns 2 tensors, op.toml has 1 outputs"),
+    (lambda x: x[:1], r"the reference returns the shape \[1, 48\], op.toml says \[64, 48\]"),
+    (lambda x: x.float(), "returns torch.float32 for float64 inputs; it must keep their precision"),
+]
+
+
+@pytest.mark.parametrize(("reference", "error"), WRONG, ids=["writes", "two", "shape", "precision"])
 def test_a_reference_is_refused_that_is_not_what_op_toml_says(reference: Any, error: str):
     case = oracle_case([X], [Y], [input_set()])
     with pytest.raises(ValueError, match=error):
@@ -162,9 +168,13 @@ def test_gradients_are_those_of_autograd_or_of_the_projects_own_function():
     case = oracle_case([X], [Y], [input_set(gradient=True)], [GradientSpec(tensor=spec, of=0)])
     (x,) = make_inputs(7, {}, case, 0)
     (weights,) = make_cotangents(7, case, 0)
+    assert x is not None and weights is not None
 
-    def found(own: Any) -> Computed:
-        return compute(job(), lambda x: x**3, own, case, 0, [x], torch.device("cpu"))
+    def cube(x: Any) -> Any:
+        return x**3
+
+    def found(own: Callable[[Any, Any], Any] | None) -> Computed:
+        return compute(job(), cube, own, case, 0, [x], torch.device("cpu"))
 
     by_autograd, by_hand = found(None), found(lambda weights, x: 3 * x**2 * weights)
     exact = 3 * x.double() ** 2 * weights.double()
@@ -196,7 +206,7 @@ def test_infinities_that_depend_on_the_dtype_are_left_open():
     case = oracle_case([tensor("x", [4, 4], "f16")], [tensor("y", [4, 4], "f16")], [input_set(kind="non-finite")])
     inputs = make_inputs(7, {}, case, 0)
 
-    def undefined(reference: Any) -> bool:
+    def undefined(reference: Callable[[Any], Any]) -> bool:
         return compute(job(), reference, None, case, 0, inputs, torch.device("cpu")).undefined
 
     assert not undefined(lambda x: x * 2)
@@ -206,13 +216,14 @@ def test_infinities_that_depend_on_the_dtype_are_left_open():
 
 def test_a_baseline_is_what_pytorch_gets_in_the_real_dtype_or_the_reason_why_it_has_none():
     case = oracle_case([tensor("x", [4, 4], "bf16")], [tensor("y", [4, 4], "bf16")], [input_set(baseline=True)])
-    x = make_inputs(7, {}, case, 0)
+    (x,) = make_inputs(7, {}, case, 0)
+    assert x is not None
 
-    def eager(reference: Any) -> Any:
-        return compute(job(), reference, None, case, 0, x, torch.device("cpu")).eager
+    def eager(reference: Callable[[Any], Any]) -> Any:
+        return compute(job(), reference, None, case, 0, [x], torch.device("cpu")).eager
 
     (got,) = eager(lambda x: x * 2)
-    assert same(got, x[0] * 2)
+    assert same(got, x * 2)
     assert (
         eager(lambda x: x.double())
         == "the reference returns torch.float64 for the real dtypes, op.toml says torch.bfloat16"
