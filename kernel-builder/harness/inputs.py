@@ -7,8 +7,8 @@ Never: knows what is expected of them.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import torch
@@ -24,16 +24,6 @@ Function: TypeAlias = Callable[..., Any]
 # The tensors of a call, `None` for one that is not passed.
 Tensors: TypeAlias = list[torch.Tensor | None]
 Scalars: TypeAlias = dict[str, Scalar]
-
-
-def load_reference(path: str, name: str) -> Function:
-    """The function `name` of the project's reference file."""
-    spec = importlib.util.spec_from_file_location("reference", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, name)
 
 
 def generator(seed: int, *place: object, device: torch.device | str = "cpu") -> torch.Generator:
@@ -92,10 +82,10 @@ def present(inputs: Tensors, place: int) -> torch.Tensor:
     return found
 
 
-def makers_of(reference: str, cases: Sequence[OracleCase]) -> dict[str, Function]:
-    """The functions of the reference file that compute inputs, by name."""
+def makers_of(reference: ModuleType, cases: Sequence[OracleCase]) -> dict[str, Function]:
+    """The functions of the reference that compute inputs, by name."""
     names = {tensor.computed for case in cases for tensor in case.inputs if tensor.computed}
-    return {name: load_reference(reference, name) for name in names}
+    return {name: getattr(reference, name) for name in names}
 
 
 def compute_inputs(inputs: Tensors, makers: dict[str, Function], case: OracleCase, scalars: Scalars) -> None:

@@ -11,9 +11,10 @@ import torch
 
 from casting import cast
 from channel import Channel, python_version
-from inputs import Function, change_inputs, compute_inputs, draw_inputs, generator, load_reference, makers_of
+from inputs import Function, change_inputs, compute_inputs, draw_inputs, generator, makers_of
 from oracle import expect, moved, on_host, terms_of_short_rows
 from protocol_verify import Computed, Done, LinterCase, LinterJob, NoReference, Reverse, Started
+from sources import module_of
 from tensors import write_tensors
 
 
@@ -50,8 +51,9 @@ def play(job: LinterJob, channel: Channel) -> None:
     torch.set_num_threads(job.threads)
     channel.send(Started(torch=torch.__version__, python=python_version()))
     try:
-        function = load_reference(job.reference, job.function)
-        makers = makers_of(job.reference, [linted.case for linted in job.cases])
+        reference = module_of(job.reference, "reference")
+        function = getattr(reference, job.function)
+        makers = makers_of(reference, [linted.case for linted in job.cases])
     except Exception as error:  # any failure of the project's own code is told, not raised
         channel.send(NoReference(case=None, error=f"{type(error).__name__}: {error}"))
         channel.send(Done(opened=[]))

@@ -24,7 +24,6 @@ from inputs import (
     Tensors,
     as_list,
     generator,
-    load_reference,
     make_cotangents,
     make_inputs,
     makers_of,
@@ -43,6 +42,7 @@ from protocol_verify import (
     OracleJob,
     Started,
 )
+from sources import module_of
 from tensors import DTYPES, digest_of, write_tensors
 
 
@@ -398,18 +398,19 @@ def write_expected(
 def play(job: OracleJob, channel: Channel) -> None:
     """Load the reference, write inputs, wait for the judge, write expected results.
 
-    The reference is loaded before a candidate may run: what is written into its file later is read by nobody.
+    All modules of the harness are imported by the time that `Started` is sent: the candidate's package is imported after that.
     """
     torch.set_num_threads(job.threads)
-    channel.send(Started(torch=torch.__version__, python=python_version()))
     try:
-        function = load_reference(job.reference, job.function)
-        makers = makers_of(job.reference, job.cases)
-        own = load_reference(job.reference, job.gradient) if job.gradient else None
+        reference = module_of(job.reference, "reference")
+        function = getattr(reference, job.function)
+        makers = makers_of(reference, job.cases)
+        own = getattr(reference, job.gradient) if job.gradient else None
     except Exception as error:  # any failure of the project's own code is told, not raised
         channel.send(NoReference(case=None, error=f"{type(error).__name__}: {error}"))
         channel.send(Done(opened=[]))
         return
+    channel.send(Started(torch=torch.__version__, python=python_version()))
     if write_inputs(job, makers, channel):
         channel.send(InputsReady())
         if wait_for(job.gate) == "go":

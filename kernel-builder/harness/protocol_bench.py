@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from protocol import Dtype, Scalar, TensorSpec
+from protocol import Dtype, Scalar, SourceText, TensorSpec
 
 # How calls follow each other, and what lies in the caches before them.
 Regime: TypeAlias = Literal["host", "cold", "graph", "hot"]
@@ -21,8 +21,8 @@ Aim: TypeAlias = Literal["sample", "audit", "queue"]
 class Reference:
     """The project's reference."""
 
-    # The path of its file.
-    file: str
+    # Its file.
+    source: SourceText
     # The reference function.
     function: str
     # PyTorch's fused operator, if there is one.

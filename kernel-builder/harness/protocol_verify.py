@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from protocol import Scalar, TensorSpec
+from protocol import Scalar, SourceText, TensorSpec
 
 # How the values of inputs are distributed; `harness/values.py` draws them.
 Distribution: TypeAlias = Literal[
@@ -138,8 +138,8 @@ class OracleJob:
     behind: bool
     # Whether float64 arithmetic may run on the GPU.
     on_gpu: bool
-    # The path of the project's reference file.
-    reference: str
+    # The project's reference file.
+    reference: SourceText
     # The reference function.
     function: str
     # The function that computes gradients, if the project has one.
@@ -159,6 +159,8 @@ class Schedule:
 
     # The keywords of given outputs.
     out: list[str]
+    # The file whose text says whether the package may be imported.
+    begin: str
     # The file whose text says whether the inputs are there.
     gate: str
     # The folder of inputs.
@@ -254,8 +256,8 @@ class LinterJob:
     threads: int
     # The device of the reference.
     device: str
-    # The path of the project's reference file.
-    reference: str
+    # The project's reference file.
+    reference: SourceText
     # The reference function.
     function: str
     # The folder for inputs and results.
@@ -265,7 +267,7 @@ class LinterJob:
 
 @dataclass(frozen=True)
 class Started:
-    """The oracle or the linter has started."""
+    """The oracle or the linter has loaded the reference."""
 
     TAG: ClassVar[tuple[str, str]] = ("event", "started")
     torch: str

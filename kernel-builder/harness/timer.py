@@ -171,7 +171,8 @@ class Session:
         if isinstance(job, BaselineJob):
             self.baselines = importlib.import_module("baselines")
             self.referee = importlib.import_module("referee")
-            self.reference = import_file("_kernelwright_reference", job.reference.file)
+            module_of = importlib.import_module("sources").module_of
+            self.reference = module_of(job.reference.source, "_kernelwright_reference")
         else:
             entry = os.path.join(job.package, "__init__.py")
             package = import_file(job.id, entry, job.package)

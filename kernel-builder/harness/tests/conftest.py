@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from protocol import Dtype, TensorSpec
+from protocol import Dtype, SourceText, TensorSpec
 from protocol_verify import GradientSpec, InputSet, OracleCase, OracleJob
 
 # The harness writes no bytecode beside itself.
@@ -47,7 +47,7 @@ def oracle_case(
     return OracleCase(id="case", place=0, inputs=inputs, outputs=outputs, gradients=gradients or [], sets=sets)
 
 
-def oracle_job(folder: str, reference: str, cases: list[OracleCase], **more: Any) -> OracleJob:
+def oracle_job(folder: str, reference: SourceText, cases: list[OracleCase], **more: Any) -> OracleJob:
     """The job of an oracle that works in a folder."""
     plain = OracleJob(
         seed=7,

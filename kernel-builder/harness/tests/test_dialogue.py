@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import py_compile
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +18,7 @@ torch = pytest.importorskip("torch", reason="no torch: dialogues run with it in 
 
 from conftest import input_set, oracle_case, oracle_job, tensor  # noqa: E402
 
-from protocol import VERSION  # noqa: E402
+from protocol import VERSION, SourceText  # noqa: E402
 from protocol_verify import (  # noqa: E402
     CandidateCase,
     CandidateJob,
@@ -80,25 +82,36 @@ def trial(number: int, **more: Any) -> Trial:
 
 def oracle_of(folder: Path, reference: str, **more: Any) -> Any:
     """The oracle of two sets, which does not wait for a candidate."""
-    (folder / "reference.py").write_text(reference)
     (folder / "oracle.gate").write_text("go")
     for name in ("inputs", "expected"):
         (folder / name).mkdir()
     folders = {"inputs_dir": str(folder / "inputs"), "expected_dir": str(folder / "expected")}
     case = oracle_case(INPUTS, OUTPUTS, [input_set(baseline=True), input_set(edit_of=0, edit_input=0)])
-    return oracle_job(str(folder), str(folder / "reference.py"), [case], **folders, **more)
+    return oracle_job(str(folder), source_of(folder, reference), [case], **folders, **more)
+
+
+def source_of(folder: Path, text: str) -> SourceText:
+    """A reference whose file, and the bytecode beside it, were changed after the judge had read it."""
+    file = folder / "reference.py"
+    file.write_text("raise RuntimeError('the file was read')\n")
+    bytecode = Path(importlib.util.cache_from_source(str(file)))
+    bytecode.parent.mkdir(exist_ok=True)
+    py_compile.compile(str(file), str(bytecode), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    return SourceText(file=str(file), text=text)
 
 
 def candidate_of(folder: Path, package: str, trials: list[Trial]) -> CandidateJob:
     """A candidate with a schedule, whose inputs the oracle has written."""
     (folder / "package").mkdir()
     (folder / "package" / "__init__.py").write_text(package)
-    (folder / "candidate.gate").write_text("go")
+    for gate in ("begin.gate", "candidate.gate"):
+        (folder / gate).write_text("go")
     (folder / "dumps").mkdir()
     sets = [CandidateSet(scalars={}), CandidateSet(scalars={})]
     case = CandidateCase(place=0, inputs=INPUTS, outputs=OUTPUTS, gradients=[], sets=sets, trials=trials)
     schedule = Schedule(
         out=["out"],
+        begin=str(folder / "begin.gate"),
         gate=str(folder / "candidate.gate"),
         inputs_dir=str(folder / "inputs"),
         dumps_dir=str(folder / "dumps"),
@@ -147,13 +160,12 @@ def test_a_reference_that_fails_is_an_event(tmp_path: Path, reference: str, case
 
 
 def test_the_linter_tells_of_every_case(tmp_path: Path):
-    (tmp_path / "reference.py").write_text("def reference(x):\n    return x * 2\n")
     case = oracle_case(INPUTS, OUTPUTS, [input_set(), input_set(edit_of=0)])
     job = LinterJob(
         seed=7,
         threads=1,
         device="cpu",
-        reference=str(tmp_path / "reference.py"),
+        reference=source_of(tmp_path, "def reference(x):\n    return x * 2\n"),
         function="reference",
         values_dir=str(tmp_path),
         cases=[LinterCase(case=case, plain=[True, False])],

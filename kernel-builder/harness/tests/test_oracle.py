@@ -21,7 +21,7 @@ from oracle import (  # noqa: E402
     samples_of,
     terms_of_short_rows,
 )
-from protocol import Dtype  # noqa: E402
+from protocol import Dtype, SourceText  # noqa: E402
 from protocol_verify import (  # noqa: E402
     Distribution,
     GradientSpec,
@@ -160,7 +160,7 @@ def test_a_reference_is_refused_that_is_not_what_op_toml_says(reference: Any, er
 
 def job(**more: Any) -> OracleJob:
     """A job of which nothing but the seed counts here."""
-    return replace(oracle_job("", "", []), **more)
+    return replace(oracle_job("", SourceText(file="", text=""), []), **more)
 
 
 def test_gradients_are_those_of_autograd_or_of_the_projects_own_function():

@@ -66,8 +66,8 @@ use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::Compiler;
 use crate::toolchain::PythonRuntime;
-use crate::verify::Verified;
 use crate::verify::device::DeviceCandidate;
+use crate::verify::{ReferenceFile, Verified};
 
 use run::Subject;
 pub(crate) use run::on_device::MeasurementAhead;
@@ -98,8 +98,9 @@ pub fn measure(
     if cases.is_empty() {
         return Ok(Outcome::Skipped(SkipReason::NoWorkload(device)));
     }
+    let reference = ReferenceFile::read(op, project)?;
     run::of_package::run_package(
-        &Subject { artifact, op, project, device, cases, options },
+        &Subject { artifact, op, project, reference, device, cases, options },
         python,
         kept,
         session,
@@ -121,7 +122,8 @@ impl<'a> OfDevice<'a> {
         let cases = select(self.candidate.op, Device::Cuda, &self.options.workloads)?;
         let (op, project) = (self.candidate.op, self.candidate.project);
         let (artifact, options) = (self.artifact, self.options);
-        Ok(Subject { artifact, op, project, device: Device::Cuda, cases, options })
+        let reference = ReferenceFile::read(op, project)?;
+        Ok(Subject { artifact, op, project, reference, device: Device::Cuda, cases, options })
     }
 
     /// Begins what takes long and is neither timed nor in the way of a judge: PyTorch's start, what is expected of the

@@ -35,10 +35,11 @@ const HARNESS: [(&str, &str); 9] = [
     ("wire.py", include_str!("../../harness/wire.py")),
 ];
 /// What only the process without a candidate gets.
-const OF_BASELINES: [(&str, &str); 3] = [
+const OF_BASELINES: [(&str, &str); 4] = [
     ("baselines.py", include_str!("../../harness/baselines.py")),
     ("cublaslt.py", include_str!("../../harness/cublaslt.py")),
     ("referee.py", include_str!("../../harness/referee.py")),
+    ("sources.py", include_str!("../../harness/sources.py")),
 ];
 /// A first import of torch from a cold disk.
 const START: Duration = Duration::from_secs(180);

@@ -23,8 +23,10 @@ use crate::bench::run::{self, Subject};
 use crate::bench::stats::SplitMix;
 use crate::bench::{KeepNothing, OPTIONAL_RIVALS, Options};
 use crate::compile::artifact::Artifact;
+use crate::protocol::SourceText;
 use crate::protocol::bench::{BaselineJob, Job, KernelJob, Reference, Tolerance};
 use crate::toolchain::PythonRuntime;
+use crate::verify::ReferenceFile;
 
 /// Names a managed folder of packages, as the harness takes it.
 const SITE: &str = "KERNELWRIGHT_SITE";
@@ -70,13 +72,19 @@ fn python() -> Option<CommandLine> {
 }
 
 fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, Stop> {
-    files::write(&folder.join("reference.py"), "def scale(x):\n    return x * 2\n").unwrap();
     files::write(&folder.join("package/__init__.py"), package).unwrap();
     let text = |path: &str| folder.join(path).display().to_string();
     let baseline = Job::Baseline(BaselineJob {
         device: "cpu".to_owned(),
         threads: 1,
-        reference: Reference { file: text("reference.py"), function: "scale".to_owned(), fused: None },
+        reference: Reference {
+            source: SourceText {
+                file: text("reference.py"),
+                text: "def scale(x):\n    return x * 2\n".to_owned(),
+            },
+            function: "scale".to_owned(),
+            fused: None,
+        },
         without: vec!["compile".to_owned()],
         tolerance: Tolerance { accumulate: Dtype::F32, roundings: 1 },
     });
@@ -230,7 +238,16 @@ fn three_starts_are_three_processes_of_each_role() {
     let options = Options { budget: 0.3, starts: Some(3), threads: Some(1), without, ..Options::default() };
     let cases = op.cases(Purpose::Bench, Device::Cpu);
     let (op, project) = (&op, folder.path());
-    let subject = Subject { artifact: &artifact, op, project, device: Device::Cpu, cases, options: &options };
+    let reference = ReferenceFile::read(op, project).unwrap();
+    let subject = Subject {
+        artifact: &artifact,
+        op,
+        project,
+        reference,
+        device: Device::Cpu,
+        cases,
+        options: &options,
+    };
     let site = env::text(SITE).map(Into::into);
     let runtime = PythonRuntime { program: line.program.clone(), site, beside: vec![], torch: String::new() };
     let report = Report::new(MessageFormat::Human, true);

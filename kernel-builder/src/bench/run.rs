@@ -17,6 +17,7 @@ use crate::base::{date, env};
 use crate::compile::artifact::Artifact;
 use crate::protocol::bench::{BaselineJob, Job, KernelJob, Reference, Tolerance};
 use crate::toolchain::PythonRuntime;
+use crate::verify::ReferenceFile;
 
 use super::candidate::Candidate;
 use super::contender::Fault;
@@ -53,6 +54,8 @@ pub(super) struct Subject<'a> {
     pub(super) artifact: &'a Artifact,
     pub(super) op: &'a OpSpec,
     pub(super) project: &'a Path,
+    /// The file of the reference as it was before any process of the candidate started.
+    pub(super) reference: ReferenceFile,
     pub(super) device: Device,
     pub(super) cases: Vec<Case>,
     pub(super) options: &'a Options,
@@ -70,7 +73,7 @@ impl Subject<'_> {
             device: self.device.as_str().to_owned(),
             threads: self.threads(),
             reference: Reference {
-                file: env::absolute(&self.project.join(reference.file.value.as_str())).display().to_string(),
+                source: self.reference.source(),
                 function: reference.function.value.to_string(),
                 fused: reference.fused.as_ref().map(|fused| fused.value.to_string()),
             },

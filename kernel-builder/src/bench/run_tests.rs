@@ -12,6 +12,7 @@ use crate::base::report::{MessageFormat, Report};
 use crate::bench::RunContext;
 use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::rounds::tests::Fake;
+use crate::verify::ReferenceFile;
 
 const OP: &str = r#"
 format = 1
@@ -114,7 +115,9 @@ fn run_as(
     };
     let cases = op.cases(Purpose::Bench, Device::Cpu);
     let project = Path::new(".");
-    let subject = Subject { artifact: &artifact, op: &op, project, device: Device::Cpu, cases, options };
+    let reference = ReferenceFile::with_text("");
+    let subject =
+        Subject { artifact: &artifact, op: &op, project, reference, device: Device::Cpu, cases, options };
     let machine = Machine {
         torch: torch.to_owned(),
         python: "3.12".to_owned(),

@@ -11,7 +11,7 @@ use kernel_plan::spec::op::Case;
 use kernel_plan::units::Dtype;
 use serde::{Deserialize, Serialize};
 
-use super::{Scalars, TensorSpec};
+use super::{Scalars, SourceText, TensorSpec};
 
 /// The role of a process, and what it is given.
 #[derive(Debug, Clone, Serialize)]
@@ -39,8 +39,8 @@ pub(crate) struct BaselineJob {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Reference {
-    /// The path of its file.
-    pub file: String,
+    /// Its file.
+    pub source: SourceText,
     /// The reference function.
     pub function: String,
     /// PyTorch's fused operator, if there is one.

@@ -51,6 +51,16 @@ pub(crate) fn line(message: &impl Serialize) -> String {
 /// Scalar arguments by name.
 pub(crate) type Scalars = BTreeMap<String, ScalarValue>;
 
+/// A Python file as it was read before a candidate ran: a process runs this text, whatever is on the disk by then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SourceText {
+    /// The path of the file, for messages.
+    pub file: String,
+    /// What it held.
+    pub text: String,
+}
+
 /// A tensor of a call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Scalars, TensorSpec};
+use super::{Scalars, SourceText, TensorSpec};
 
 /// The role of a process, and its task.
 #[derive(Debug, Clone, Serialize)]
@@ -30,8 +30,8 @@ pub(crate) struct OracleJob {
     pub behind: bool,
     /// Whether float64 arithmetic may run on the GPU.
     pub on_gpu: bool,
-    /// The path of the project's reference file.
-    pub reference: String,
+    /// The project's reference file.
+    pub reference: SourceText,
     /// The reference function.
     pub function: String,
     /// The function that computes gradients, if the project has one.
@@ -153,6 +153,8 @@ pub(crate) struct CandidateJob {
 pub(crate) struct Schedule {
     /// The keywords of given outputs.
     pub out: Vec<String>,
+    /// The file whose text says whether the package may be imported.
+    pub begin: String,
     /// The file whose text says whether the inputs are there.
     pub gate: String,
     /// The folder of inputs.
@@ -254,8 +256,8 @@ pub(crate) struct LinterJob {
     pub threads: usize,
     /// The device of the reference.
     pub device: String,
-    /// The path of the project's reference file.
-    pub reference: String,
+    /// The project's reference file.
+    pub reference: SourceText,
     /// The reference function.
     pub function: String,
     /// The folder for inputs and results.
@@ -277,7 +279,7 @@ pub(crate) struct LinterCase {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Event {
-    /// The oracle or the linter has started.
+    /// The oracle or the linter has loaded the reference.
     Started { torch: String, python: String },
     /// The oracle has written the inputs of all cases.
     InputsReady {},

@@ -29,17 +29,23 @@ const HARNESS: &[(&str, &str)] = &[
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("protocol.py", include_str!("../../harness/protocol.py")),
     ("protocol_verify.py", include_str!("../../harness/protocol_verify.py")),
+    ("sources.py", include_str!("../../harness/sources.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),
     ("values.py", include_str!("../../harness/values.py")),
     ("watch.py", include_str!("../../harness/watch.py")),
     ("wire.py", include_str!("../../harness/wire.py")),
 ];
 
-/// Whether the harness in `folder` is what [`unpack`] wrote.
+/// Whether the harness in `folder` is what [`unpack`] wrote, and nothing else, such as bytecode.
 pub(crate) fn is_whole(folder: &Path) -> bool {
-    HARNESS
-        .iter()
-        .all(|(name, text)| files::read(&folder.join(name)).is_ok_and(|there| there == text.as_bytes()))
+    let known = |path: &Path| {
+        let text = HARNESS.iter().find(|(name, _)| Path::new(name) == path);
+        text.is_some_and(|(_, text)| {
+            files::read(&folder.join(path)).is_ok_and(|there| there == text.as_bytes())
+        })
+    };
+    files::walk(folder, |_| true)
+        .is_ok_and(|found| found.len() == HARNESS.len() && found.iter().all(|path| known(path)))
 }
 
 /// Writes the harness to `folder` and returns its entry.

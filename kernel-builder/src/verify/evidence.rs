@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::error::VerifyError;
 use super::machine::gpu_present;
+use super::reference::ReferenceFile;
 use super::skipped::NO_GPU;
-use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::digest::Digest;
 use crate::base::files;
 use crate::compile::artifact::Artifact;
 
 /// Raised whenever a check is added or gets stricter, so that older evidence no longer counts.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 
 /// Something that passed every check that could be made here.
 ///
@@ -176,8 +177,7 @@ pub struct Environment {
 /// # Errors
 /// When the reference cannot be read.
 pub fn op_digest(op: &OpSpec, project: &Path) -> Result<Digest, VerifyError> {
-    let reference = files::read(&project.join(op.reference.file.as_str()))?;
-    Ok(DigestBuilder::new("operation").field("op.toml", &op.file.text).field("reference", reference).finish())
+    Ok(ReferenceFile::read(op, project)?.op_digest(op))
 }
 
 /// The verified artifact, from evidence of an earlier run: the same content, the same meaning, the same protocol, and

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::compare::{Agreement, Element, Fault};
 use super::evidence::{CheckResult, Outcome};
+use super::reference::ReferenceFile;
 use super::run::Run;
 use super::schedule::{Form, Purpose, ScheduledCase, Trial};
 use crate::base::process::Ending;
@@ -374,6 +375,15 @@ pub(super) fn keeps_memory(run: &Run) -> Option<CheckResult> {
         let text = format!("the package keeps {} of tensors between calls", report::bytes(bytes as u64));
         let facts = json!({ "bytes": bytes });
         CheckResult::new("kept memory", "verify::keeps_memory", Outcome::Warned, text, facts)
+    })
+}
+
+/// A refusal if the file of the reference is not what it was before the first check.
+pub(super) fn changed_reference(reference: &ReferenceFile) -> Option<CheckResult> {
+    (!reference.is_unchanged()).then(|| {
+        let file = reference.path().display().to_string();
+        let text = format!("`{file}` changed while the kernel was verified; if you edited it, verify again");
+        CheckResult::new("reference", "verify::tampered", Outcome::Refused, text, json!({ "file": file }))
     })
 }
 

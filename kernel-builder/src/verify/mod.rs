@@ -40,6 +40,7 @@ pub(crate) mod machine_code;
 mod python_abi;
 #[cfg(test)]
 mod python_for_tests;
+mod reference;
 mod registration;
 mod report;
 mod run;
@@ -63,6 +64,7 @@ pub use evidence::{
 pub use gate::{Gated, gate};
 pub(crate) use machine::gpu_present;
 use machine::{cpu_model, nvidia_driver};
+pub(crate) use reference::ReferenceFile;
 pub(crate) use registration::lost as lost_operators;
 use report::tell;
 pub use skipped::{NO_GPU, NO_PYTHON, NOT_LOADED};
@@ -112,10 +114,12 @@ pub fn judge(
     options: &Options,
     session: &Session,
 ) -> Result<Verdict, VerifyError> {
+    let reference = op.map(|op| ReferenceFile::read(op, project)).transpose()?;
     let mut subject = Subject {
         artifact: &artifact,
         op,
         project,
+        reference: reference.as_ref(),
         python,
         options,
         session,
@@ -131,12 +135,15 @@ pub fn judge(
         results.extend(found);
     }
     let mut environment = subject.environment;
+    if let Some(changed) = reference.as_ref().and_then(findings::changed_reference) {
+        results.push(changed);
+    }
     if artifact.backend == "cuda" {
         environment.driver = nvidia_driver();
     }
     let evidence = Evidence {
         artifact: artifact.digest,
-        op: op.map(|op| op_digest(op, project)).transpose()?,
+        op: op.zip(reference).map(|(op, reference)| reference.op_digest(op)),
         protocol: PROTOCOL,
         checks: results,
         environment,

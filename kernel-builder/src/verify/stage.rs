@@ -18,6 +18,7 @@ use super::VerifyError;
 use super::bound::Bound;
 use super::channel::{self, RoleResult};
 use super::evidence::Environment;
+use super::reference::ReferenceFile;
 use super::schedule::{Form, GradientSpec, ScheduledCase, TensorSpec};
 use crate::base::background::{BackgroundTask, TaskResult};
 use crate::base::digest::{Digest, hex};
@@ -38,7 +39,8 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) struct Stage<'a> {
     pub python: &'a PythonRuntime,
     pub op: &'a OpSpec,
-    pub reference: PathBuf,
+    /// The file of the reference, as it was before any candidate ran.
+    pub reference: ReferenceFile,
     pub device: Device,
     /// Threads for every computation on the host.
     pub threads: usize,
@@ -48,8 +50,6 @@ pub(crate) struct Stage<'a> {
     behind: bool,
     harness: PathBuf,
     folder: TempDir,
-    /// What the reference's file held before any candidate ran.
-    reference_text: Vec<u8>,
 }
 
 /// What the oracle left.
@@ -112,6 +112,8 @@ impl OracleAhead<'_> {
     }
 }
 
+/// The file at which a candidate waits before its package is imported.
+const BEGIN: &str = "begin.gate";
 /// What the files say at which processes wait.
 const GO: &str = "go";
 const STOP: &str = "stop";
@@ -120,7 +122,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn new(
         python: &'a PythonRuntime,
         op: &'a OpSpec,
-        project: &Path,
+        reference: ReferenceFile,
         device: Device,
         threads: usize,
         seed: Option<u64>,
@@ -131,10 +133,8 @@ impl<'a> Stage<'a> {
             files::create_dirs(&folder.path().join(name))?;
         }
         let seed = self::seed(seed);
-        let reference = env::absolute(&project.join(op.reference.file.as_str()));
-        let reference_text = files::read(&reference)?;
         let behind = false;
-        Ok(Self { python, op, reference, device, threads, seed, behind, harness, folder, reference_text })
+        Ok(Self { python, op, reference, device, threads, seed, behind, harness, folder })
     }
 
     /// The same with an oracle that leaves the processors to others who want them.
@@ -173,8 +173,7 @@ impl<'a> Stage<'a> {
 
     /// Whether the reference and the harness are what they were before a candidate ran.
     pub(crate) fn is_untouched(&self) -> bool {
-        let same = files::read(&self.reference).is_ok_and(|text| text == self.reference_text);
-        same && self.harness.parent().is_some_and(channel::is_whole)
+        self.reference.is_unchanged() && self.harness.parent().is_some_and(channel::is_whole)
     }
 
     /// The candidate's job: never the seed, never an expected value.
@@ -192,6 +191,7 @@ impl<'a> Stage<'a> {
             threads: self.threads,
             schedule: Some(Schedule {
                 out: self.op.call.out.iter().map(|name| name.to_string()).collect(),
+                begin: self.text(BEGIN),
                 gate: self.text("candidate.gate"),
                 inputs_dir: self.text("inputs"),
                 dumps_dir: self.text("dumps"),
@@ -221,8 +221,9 @@ impl<'a> Stage<'a> {
         channel::play_in(self.python, &self.harness, job, limits, wrap, on_event)
     }
 
-    /// Runs `candidate` beside the oracle: both processes start at once, the candidate's gate opens when the inputs are
-    /// written, and the oracle computes expected values only after `candidate` has returned.
+    /// Runs `candidate` beside the oracle. Both processes start at once. The candidate imports its package when the oracle
+    /// has loaded the reference, and makes its calls when the inputs are written. The oracle computes expected values after
+    /// `candidate` has returned.
     pub(crate) fn beside_oracle<T>(
         &self,
         cases: &[ScheduledCase],
@@ -268,7 +269,9 @@ impl<'a> Stage<'a> {
     fn oracle(&self, cases: &[ScheduledCase]) -> Result<Oracle, VerifyError> {
         let oracle = self.play_oracle(cases);
         // A candidate that still waits has nothing to wait for.
-        self.open_gate("candidate.gate", if oracle.is_ok() { GO } else { STOP })?;
+        for gate in [BEGIN, "candidate.gate"] {
+            self.open_gate(gate, if oracle.is_ok() { GO } else { STOP })?;
+        }
         oracle
     }
 
@@ -279,7 +282,7 @@ impl<'a> Stage<'a> {
             behind: self.behind,
             // Beside calls that are timed the GPU is theirs.
             on_gpu: self.device == Device::Cuda && !self.behind,
-            reference: self.reference.display().to_string(),
+            reference: self.reference.source(),
             function: self.op.reference.function.to_string(),
             gradient: self
                 .op
@@ -308,6 +311,8 @@ impl<'a> Stage<'a> {
             Event::Started { torch, python } => {
                 oracle.environment.torch = Some(torch);
                 oracle.environment.python = Some(python);
+                // It has loaded the harness and the reference, so nothing that a package writes reaches it.
+                failed = self.open_gate(BEGIN, GO).err();
             }
             Event::InputsReady {} => match self.input_digests(cases) {
                 Ok(inputs) => {

@@ -23,7 +23,8 @@ fn one_case(op: &OpSpec) -> Vec<ScheduledCase> {
 }
 
 fn stage<'a>(python: &'a PythonRuntime, op: &'a OpSpec) -> Stage<'a> {
-    Stage::new(python, op, Path::new(FOLDER), Device::Cuda, 2, Some(7)).unwrap()
+    let reference = ReferenceFile::read(op, Path::new(FOLDER)).unwrap();
+    Stage::new(python, op, reference, Device::Cuda, 2, Some(7)).unwrap()
 }
 
 #[test]

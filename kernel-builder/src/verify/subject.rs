@@ -8,6 +8,7 @@ use std::time::Duration;
 use kernel_plan::spec::OpSpec;
 
 use super::evidence::Environment;
+use super::reference::ReferenceFile;
 use crate::base::env;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
@@ -52,6 +53,8 @@ pub(super) struct Subject<'a> {
     pub(super) artifact: &'a Artifact,
     pub(super) op: Option<&'a OpSpec>,
     pub(super) project: &'a Path,
+    /// The file of the reference as it was before the first check.
+    pub(super) reference: Option<&'a ReferenceFile>,
     pub(super) python: Option<&'a PythonRuntime>,
     pub(super) options: &'a Options,
     pub(super) session: &'a Session,

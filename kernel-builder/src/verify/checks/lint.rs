@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::first_few;
 use super::super::lint::CHECK as NAME;
-use super::super::{NOT_LOADED, Subject, VerifyError, lint, op_digest};
+use super::super::{NOT_LOADED, Subject, VerifyError, lint};
 use crate::base::causes::chain;
 
 /// Whether the task was linted, where nothing was found.
@@ -19,14 +19,16 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         Ok(vec![CheckResult::new(NAME, code, Outcome::Skipped, summary, json!({}))])
     };
     // Without op.toml or a Python nothing can be judged; the check of the results says so.
-    let (Some(op), Some(python)) = (subject.op, subject.python) else { return Ok(vec![]) };
-    let known = lint::recalled(op_digest(op, subject.project)?, subject.session);
+    let (Some(op), Some(reference), Some(python)) = (subject.op, subject.reference, subject.python) else {
+        return Ok(vec![]);
+    };
+    let known = lint::recalled(reference.op_digest(op), subject.session);
     let lint = match known {
         Some(known) => known,
         None if subject.loaded.is_none() => {
             return skipped(NOT_LOADED, "the package was not loaded, so the task was not linted".to_owned());
         }
-        None => match lint::lint(op, subject.project, python, subject.options.threads, subject.session) {
+        None => match lint::lint_text(op, reference, python, subject.options.threads, subject.session) {
             Ok(lint) => lint,
             Err(error @ (VerifyError::Reference { .. } | VerifyError::Harness { .. })) => {
                 return skipped(CODE, format!("the task was not linted: {}", chain(&error)));

@@ -59,7 +59,8 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         );
     }
     let options = subject.options;
-    let stage = Stage::new(python, op, subject.project, Device::Cuda, options.threads, options.seed)?;
+    let Some(reference) = subject.reference else { return Ok(vec![]) };
+    let stage = Stage::new(python, op, reference.clone(), Device::Cuda, options.threads, options.seed)?;
     let job = Job::Candidate(stage.candidate_job(&subject.artifact.dir, &subject.artifact.id, &cases));
     let (results, _) = stage.beside_oracle(&cases, || {
         TOOLS.iter().map(|tool| under(&stage, &job, &program, tool)).collect::<Result<Vec<_>, _>>()

@@ -18,6 +18,7 @@ use serde_json::json;
 use super::checks::{self, resources, results, sanitizer};
 use super::code_error::CodeError;
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
+use super::reference::ReferenceFile;
 use super::schedule::{self, ScheduledCase};
 use super::stage::{self, OracleAhead, Stage};
 use super::state::{self, State};
@@ -164,8 +165,8 @@ pub(crate) fn judge(
         Some(python) if super::gpu_present() && !verified.is_empty() => {
             let seed = stage::seed(options.seed);
             verified.extend(schedule::drawn(candidate.op, Device::Cuda, &verified, seed));
-            let (op, project, threads) = (candidate.op, candidate.project, options.threads);
-            Some(Stage::new(python, op, project, Device::Cuda, threads, Some(seed))?)
+            let reference = ReferenceFile::read(candidate.op, candidate.project)?;
+            Some(Stage::new(python, candidate.op, reference, Device::Cuda, options.threads, Some(seed))?)
         }
         _ => None,
     };

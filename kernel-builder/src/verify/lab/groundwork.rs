@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::super::VerifyError;
 use super::super::bound::{Bound, Numbers};
+use super::super::reference::ReferenceFile;
 use super::super::schedule::ScheduledCase;
 use super::super::stage::Stage;
 use super::pool::{self, Pool};
@@ -53,7 +54,8 @@ impl Groundwork {
             ProcessorShare::Nobody => env::processors(),
             ProcessorShare::Others => (env::processors() / 2).max(1),
         };
-        let stage = Stage::new(python, op, project, Device::Cuda, threads, None)?;
+        let reference = ReferenceFile::read(op, project)?;
+        let stage = Stage::new(python, op, reference, Device::Cuda, threads, None)?;
         let stage = if beside == ProcessorShare::Others { stage.behind_others() } else { stage };
         let (scheduled, timed) = pool::scheduled(op, case);
         stage.beside_oracle(std::slice::from_ref(&scheduled), || Ok(()))?;

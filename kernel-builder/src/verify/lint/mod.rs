@@ -14,16 +14,17 @@ use std::time::Duration;
 use kernel_plan::spec::OpSpec;
 use serde_json::Value;
 
+use super::VerifyError;
 use super::channel;
 use super::evidence::Evidence;
 use super::findings::first_few;
-use super::{VerifyError, op_digest};
+use super::reference::ReferenceFile;
 use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files;
 use crate::base::files::FileError;
 use crate::base::process::Limits;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
-use crate::base::{env, files};
 use crate::protocol::verify::{Event, Job, LinterCase, LinterJob};
 use crate::toolchain::PythonRuntime;
 
@@ -56,7 +57,21 @@ pub fn lint(
     threads: usize,
     session: &Session,
 ) -> Result<Lint, VerifyError> {
-    let digest = op_digest(op, project)?;
+    lint_text(op, &ReferenceFile::read(op, project)?, python, threads, session)
+}
+
+/// The same with the text of the reference.
+///
+/// # Errors
+/// As [`lint`].
+pub(super) fn lint_text(
+    op: &OpSpec,
+    reference: &ReferenceFile,
+    python: &PythonRuntime,
+    threads: usize,
+    session: &Session,
+) -> Result<Lint, VerifyError> {
+    let digest = reference.op_digest(op);
     if let Some(known) = recalled(digest, session) {
         return Ok(known);
     }
@@ -65,7 +80,7 @@ pub fn lint(
         session.report.progress("linting the task", ProgressKind::Count, Some(linted.len() as u64));
     let mut findings: BTreeMap<Subject, Vec<(String, f64)>> = BTreeMap::new();
     let mut relations: BTreeMap<String, bool> = BTreeMap::new();
-    let torch = compute(op, project, python, threads, &linted, &mut |linted, computed| {
+    let torch = compute(op, reference, python, threads, &linted, &mut |linted, computed| {
         progress.add(1);
         let found = judge::judge(linted, computed);
         for (subject, cases) in found.findings {
@@ -136,7 +151,7 @@ fn memory(op: Digest, session: &Session) -> std::path::PathBuf {
 /// Runs the reference on every set of every case, and hands each case over as it comes; gives torch's version.
 fn compute(
     op: &OpSpec,
-    project: &Path,
+    reference: &ReferenceFile,
     python: &PythonRuntime,
     threads: usize,
     linted: &[Linted],
@@ -146,7 +161,6 @@ fn compute(
     let harness = channel::unpack(&folder.path().join("harness"))?;
     let values = folder.path().join("values");
     files::create_dirs(&values)?;
-    let reference = env::absolute(&project.join(op.reference.file.as_str()));
     let cases = linted.iter().map(|linted| LinterCase {
         case: linted.scheduled.for_oracle(),
         plain: linted.roles.iter().map(|role| *role == Role::Plain).collect(),
@@ -155,7 +169,7 @@ fn compute(
         seed: SEED,
         threads,
         device: "cpu".to_owned(),
-        reference: reference.display().to_string(),
+        reference: reference.source(),
         function: op.reference.function.to_string(),
         values_dir: values.display().to_string(),
         cases: cases.collect(),
