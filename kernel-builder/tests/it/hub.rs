@@ -239,7 +239,7 @@ fn new_says_what_there_is_and_writes_its_project_in_any_case() {
         let mut command = new(&format!("me/{name}"));
         command.env(variable, "1");
         let text = told(command);
-        assert!(text.contains("no hub was asked") && text.contains(variable), "{text}");
+        assert!(text.contains("did not check the hub") && text.contains(variable), "{text}");
     }
     assert_eq!(hub.heard().len(), 0);
     assert!(sandbox.path("work/three/build.toml").exists() && sandbox.path("work/seven/build.toml").exists());

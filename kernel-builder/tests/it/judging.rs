@@ -93,7 +93,7 @@ fn what_the_torch_at_hand_does_not_take_is_no_failure_unless_it_should() {
 
 #[test]
 fn a_client_that_says_nothing_or_crashes_is_not_believed() {
-    load(&project("\"2.10.0\"", SILENT), &[]).refused(21, &["load::client", "did not speak of it"]);
+    load(&project("\"2.10.0\"", SILENT), &[]).refused(21, &["load::client", "did not report it"]);
     load(&project("\"2.10.0\"", CRASHES), &[]).refused(21, &["load::client", "SIGSEGV"]);
 }
 

@@ -72,18 +72,18 @@ impl PendingSearch {
         let left = LIMIT.saturating_sub(self.began.elapsed());
         let ranked = match self.answer.map(|answers| answers.recv_timeout(left)) {
             Err(why) => {
-                return report.note(format!("no hub was asked whether there is such a kernel already {why}"));
+                return report.note(format!("did not check the hub for similar kernels {why}"));
             }
             Ok(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) => {
                 let limit = LIMIT.as_secs();
                 return report.note(format!(
-                    "{} did not answer within {limit} s whether there is such a kernel already",
+                    "did not check for similar kernels: {} did not answer within {limit} s",
                     hub::endpoint()
                 ));
             }
             Ok(Ok(Err(error))) => {
                 let error = chain(&error);
-                return report.note(format!("whether there is such a kernel already is not known: {error}"));
+                return report.note(format!("failed to check for similar kernels: {error}"));
             }
             Ok(Ok(Ok(ranked))) => ranked,
         };

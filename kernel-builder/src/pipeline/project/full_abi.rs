@@ -67,8 +67,8 @@ fn sentence(findings: &Findings, group: &[&FullAbi]) -> String {
     let mut reasons: Vec<String> = findings.reasons.iter().take(NAMED).map(ToString::to_string).collect();
     match findings.reasons.len() - reasons.len() {
         0 => {}
-        1 => reasons.push("and one reason more".to_owned()),
-        more => reasons.push(format!("and {more} reasons more")),
+        1 => reasons.push("and 1 more reason".to_owned()),
+        more => reasons.push(format!("and {more} more reasons")),
     }
     let needs = if group.len() == 1 { "needs" } else { "need" };
     format!(
