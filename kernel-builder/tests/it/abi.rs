@@ -227,7 +227,7 @@ pub(crate) fn pairs() -> Vec<Pair> {
         },
         Pair {
             options: [OTHER, OWN],
-            ..pair("verify::portability", "for another processor", Made::default(), Made::default())
+            ..pair("verify::portability", "for another CPU", Made::default(), Made::default())
         },
         Pair {
             options: [OWN, OWN],
@@ -335,7 +335,7 @@ fn libraries_of_one_process_are_held_against_each_other() {
 fn what_is_no_library_is_told() {
     let sandbox = Sandbox::new();
     sandbox.write("work/text.so", "#!/bin/sh\n");
-    sandbox.run(&["check-abi", "text.so"]).refused(15, &["verify::portability", "it is no ELF file"]);
+    sandbox.run(&["check-abi", "text.so"]).refused(15, &["verify::portability", "it is not an ELF file"]);
     sandbox.write("work/empty/readme.md", "nothing\n");
     sandbox.run(&["check-abi", "empty"]).refused(15, &["verify::no_library", "`empty` holds no library"]);
     sandbox.run(&["check-abi", "gone.so"]).refused(1, &["gone.so"]);
