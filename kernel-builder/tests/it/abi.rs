@@ -212,7 +212,7 @@ pub(crate) fn pairs() -> Vec<Pair> {
         ),
         pair(
             "verify::symbols",
-            "uses `norm::scale`, which no source",
+            "uses `norm::scale`, which neither its sources",
             calls("_ZN4norm5scaleEv"),
             Made::source("int norm(void) { return 1; }\n"),
         ),
