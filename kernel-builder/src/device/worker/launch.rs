@@ -104,7 +104,7 @@ impl Modules {
     fn launch(&self, context: &Context, memory: &Memory, kernel: &Kernel) -> Outcome<()> {
         let module = self.modules.get(&kernel.module).ok_or_else(|| unknown(kernel.module))?;
         let (function, name) = module.functions.get(kernel.function as usize).ok_or_else(|| {
-            senseless(format!("module {} was not loaded with so many functions", kernel.module))
+            senseless(format!("module {} was not loaded with that function", kernel.module))
         })?;
         let arguments: Outcome<Vec<Bytes>> =
             kernel.arguments.iter().map(|argument| bytes_of(argument, memory)).collect();

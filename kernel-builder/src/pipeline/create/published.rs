@@ -91,7 +91,10 @@ impl PendingSearch {
         if named.is_empty() {
             return report.note(format!("{} has no kernel of this name or function", hub::endpoint()));
         }
-        report.note(format!("published already ({}; `kernelwright hub show NAME`):", hub::endpoint()));
+        report.note(format!(
+            "similar kernels on {} (`kernelwright hub show NAME` has details):",
+            hub::endpoint()
+        ));
         for one in named {
             report.note(line(one));
         }
@@ -101,7 +104,7 @@ impl PendingSearch {
 /// A kernel in a line.
 fn line(one: &Ranked) -> String {
     let kernel = &one.kernel;
-    let license = kernel.license.as_deref().unwrap_or("license not named");
+    let license = kernel.license.as_deref().unwrap_or("no license given");
     let backends =
         if kernel.backends.is_empty() { "no variants".to_owned() } else { kernel.backends.join(", ") };
     let why = one.why.first().map_or("", String::as_str);

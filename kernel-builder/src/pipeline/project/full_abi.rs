@@ -72,7 +72,7 @@ fn sentence(findings: &Findings, group: &[&FullAbi]) -> String {
     }
     let needs = if group.len() == 1 { "needs" } else { "need" };
     format!(
-        "{backends} {needs} torch's full ABI, {} for every torch in place of {stable}: {}",
+        "{backends} {needs} torch's full ABI, so every torch has its own builds, {} instead of {stable}: {}",
         counted(builds),
         reasons.join("; ")
     )

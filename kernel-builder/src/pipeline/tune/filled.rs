@@ -116,7 +116,10 @@ pub(crate) fn verdict(confirmed: &Confirmation, of_peak: Option<f64>) -> String 
     let gain = match (&confirmed.gain, &confirmed.missed) {
         (Some(gain), _) => format!("{} over the defaults", interval(gain)),
         (None, Some((_, gain))) => {
-            format!("the defaults: the best of the search is {} over them, which is no gain", interval(gain))
+            format!(
+                "the defaults: the best setting found is {} over them, which is not a gain",
+                interval(gain)
+            )
         }
         (None, None) if confirmed.default_seconds.is_none() => {
             "the defaults give wrong results here".to_owned()
@@ -169,8 +172,8 @@ mod tests {
         let none = Confirmation { gain: None, missed, copy_fraction: None, ..confirmed.clone() };
         assert_eq!(
             verdict(&none, Some(0.7)),
-            "19.0 us, 0.700 of the peak, the defaults: the best of the search is 1.005x [0.995, 1.015] over them, which \
-             is no gain"
+            "19.0 us, 0.700 of the peak, the defaults: the best setting found is 1.005x [0.995, 1.015] over them, which \
+             is not a gain"
         );
         let unknown = Confirmation { unknown: Some("3 samples".to_owned()), ..confirmed.clone() };
         assert_eq!(

@@ -93,12 +93,10 @@ enum FillError {
         help("`kernelwright verify --device` says what is wrong; the lines above count the reasons")
     )]
     NothingRight { names: Vec<String> },
-    #[error("nothing was measured precisely enough for {}", names.join(", "))]
+    #[error("no setting was measured precisely enough for {}", names.join(", "))]
     #[diagnostic(
         code(agent::not_measured),
-        help(
-            "nothing was written; run `kernelwright fill` again while the machine is idle, or with a larger --budget"
-        )
+        help("nothing was written; rerun `kernelwright fill` on an idle machine, or with a larger --budget")
     )]
     NotMeasured { names: Vec<String> },
 }
