@@ -342,8 +342,8 @@ fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Findin
     let (code, text) = match ending {
         Ending::Signal(_) => ("verify::crash", format!("the process {ending}")),
         Ending::Deadline => ("verify::hang", "the call did not return before the deadline".to_owned()),
-        Ending::MemoryLimit => ("verify::memory", "the process used more memory than it may".to_owned()),
-        Ending::OutputLimit => ("verify::no_result", "the process printed more than it may".to_owned()),
+        Ending::MemoryLimit => ("verify::memory", "the process used more memory than allowed".to_owned()),
+        Ending::OutputLimit => ("verify::no_result", "the process printed more than allowed".to_owned()),
         Ending::Exit(_) if run.ended.forged > 0 => {
             ("verify::tampered", "something other than the harness wrote to the judge's channel".to_owned())
         }

@@ -290,7 +290,7 @@ fn what_lies_beside_a_file_says_what_it_is_held_against() {
     let told = sandbox.run(&["check-abi", library.to_str().expect("a path")]);
     assert_eq!(told.code, 0, "{}", told.stderr);
     assert!(
-        told.stdout.contains("compute_90, sm_80, sm_90; nothing says what is declared"),
+        told.stdout.contains("compute_90, sm_80, sm_90; there are no declared capabilities to compare with"),
         "{}",
         told.stdout
     );
