@@ -203,7 +203,7 @@ impl Program {
         Some(Self {
             format: FORMAT,
             program: program.clone(),
-            install: format!("name a program that is on PATH; `{program}` is not"),
+            install: format!("`{program}` is not on PATH; name a program that is"),
             keys: vec![],
             pass: vec![],
             argv: argv.to_vec(),

@@ -104,10 +104,10 @@ pub(crate) struct Gain {
 
 /// A file of settings that cannot be used.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{name}` is no file of settings")]
+#[error("`{name}` is not a valid settings file")]
 #[diagnostic(
     code(agent::tuned),
-    help("it is written by `kernelwright fill` and not by hand; write it anew, delete it, or use --untuned")
+    help("do not edit it by hand: rewrite it with `kernelwright fill`, delete it, or use --untuned")
 )]
 pub(crate) struct TunedError {
     name: String,
@@ -206,10 +206,10 @@ impl TunedTable {
         let refused = |cause: Cause| TunedError { name: name.to_owned(), cause };
         let table: Self = toml::from_str(text).map_err(|error| refused(TomlError::from(error).into()))?;
         if table.kind != KIND {
-            return Err(refused(format!("its kind is `{}` and not `{KIND}`", table.kind).into()));
+            return Err(refused(format!("its kind is `{}`, not `{KIND}`", table.kind).into()));
         }
         if table.format != FORMAT {
-            let other = format!("it has format {}, and this program reads {FORMAT}", table.format);
+            let other = format!("it has format {}, but this version reads format {FORMAT}", table.format);
             return Err(refused(other.into()));
         }
         if table.settings != with_ranges(&table.settings) {
@@ -227,19 +227,19 @@ impl TunedTable {
                 let known = op.tune.tunables.iter().find(|known| known.name.value.as_str() == tunable);
                 let Some(known) = known else {
                     return refused(format!(
-                        "its setting for `{of}` has `{tunable}`, which is no tunable of op.toml"
+                        "its setting for `{of}` has `{tunable}`, which is not a tunable of op.toml"
                     ));
                 };
                 if !read_value(value).is_some_and(|value| known.values.contains(&value)) {
                     return refused(format!(
-                        "its setting for `{of}` has {tunable} = {value}, which is none of the values in op.toml"
+                        "its setting for `{of}` has {tunable} = {value}, which is not one of the values in op.toml"
                     ));
                 }
             }
             let missing =
                 op.tune.tunables.iter().find(|known| !setting.tuning.contains_key(known.name.value.as_str()));
             if let Some(missing) = missing {
-                return refused(format!("its setting for `{of}` has no value of `{}`", missing.name.value));
+                return refused(format!("its setting for `{of}` has no value for `{}`", missing.name.value));
             }
         }
         Ok(())

@@ -121,10 +121,10 @@ fn what_a_person_changed_is_refused() {
         assert!(text.contains(why), "{text}");
     }
     for (from, to, why) in [
-        ("block = 128", "blocks = 128", "`blocks`, which is no tunable"),
-        ("block = 128", "block = 100", "block = 100, which is none of the values"),
-        ("block = 128", "block = \"128\"", "none of the values"),
-        ("block = 128\n", "", "no value of `block`"),
+        ("block = 128", "blocks = 128", "`blocks`, which is not a tunable"),
+        ("block = 128", "block = 100", "block = 100, which is not one of the values"),
+        ("block = 128", "block = \"128\"", "not one of the values"),
+        ("block = 128\n", "", "no value for `block`"),
     ] {
         assert!(text.contains(from), "{from}\n{text}");
         let read = TunedTable::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap();

@@ -86,7 +86,7 @@ pub(super) fn audit(long: &[Reading], empty: &[Block]) -> Option<Disagreement> {
     let block = &reading.block;
     (reading.outside_gap() - outside > PART * block.device + SLACK).then(|| {
         Disagreement::Clock(format!(
-            "it says that {} calls took {}; from outside it was {}",
+            "the process reports that {} calls took {}, but the judge's clock says {}",
             reading.calls,
             render::time(block.device),
             render::time(block.outside - outside)
@@ -99,7 +99,9 @@ pub(super) fn impossible(block: &Block) -> Option<Disagreement> {
     let claimed = block.device.max(block.inside);
     (claimed > block.outside + SLACK || !claimed.is_finite() || block.device < 0.0).then(|| {
         let (claimed, outside) = (render::time(claimed), render::time(block.outside));
-        Disagreement::Clock(format!("it says that a block took {claimed}, and {outside} went by"))
+        Disagreement::Clock(format!(
+            "the process reports {claimed} for a block, but the judge's clock says {outside}"
+        ))
     })
 }
 
@@ -120,7 +122,7 @@ pub(super) fn ordinary(blocks: &[Reading], empty: &[Block]) -> Option<Disagreeme
     let claimed = quantile(blocks.iter().map(|reading| reading.block.device).collect(), 0.5);
     (gap - cost > HALF * claimed + WAKING).then(|| {
         Disagreement::Clock(format!(
-            "it says that blocks take {}; from outside they take {}",
+            "the process reports that blocks take {}, but the judge's clock says {}",
             render::time(claimed),
             render::time(claimed + gap - cost)
         ))

@@ -214,7 +214,7 @@ fn timed(lab: &Lab, regime: Regime, loaded: &LoadedCandidate) -> Result<Timed, S
             let before: Call = lab.cover().into_iter().chain(untimed.iter().flatten().cloned()).collect();
             Timed { clock: Clock::All, before, calls: calls.to_vec() }
         }
-        Regime::Host => return Err("device code does not run on the processor".to_owned()),
+        Regime::Host => return Err("device code does not run on the CPU".to_owned()),
     })
 }
 

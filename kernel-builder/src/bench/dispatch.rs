@@ -85,12 +85,10 @@ pub struct Point {
 
 /// A table that cannot be used.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{name}` is no dispatch table")]
+#[error("`{name}` is not a valid dispatch table")]
 #[diagnostic(
     code(bench::dispatch),
-    help(
-        "it is written by `kernelwright bench --write-dispatch` and not by hand; write it anew, or delete it"
-    )
+    help("do not edit it by hand: rewrite it with `kernelwright bench --write-dispatch`, or delete it")
 )]
 pub struct DispatchError {
     name: String,
@@ -142,16 +140,16 @@ impl Dispatch {
         let refused = |cause: Cause| DispatchError { name: name.to_owned(), cause };
         let table: Self = toml::from_str(text).map_err(|error| refused(TomlError::from(error).into()))?;
         if table.format != FORMAT {
-            let other = format!("it has format {}, and this program reads {FORMAT}", table.format);
+            let other = format!("it has format {}, but this version reads format {FORMAT}", table.format);
             return Err(refused(other.into()));
         }
         let axes: BTreeSet<Vec<&String>> =
             table.points.iter().map(|point| point.axes.keys().collect()).collect();
         if axes.len() != 1 {
-            return Err(refused("its points have no axes, or not all the same".into()));
+            return Err(refused("its points have no axes, or different ones".into()));
         }
         if table.points.iter().any(|point| point.kernel != (point.low > 1.0)) {
-            return Err(refused("a point says another thing than its interval".into()));
+            return Err(refused("a point contradicts its interval".into()));
         }
         if table.ranges != ranges(&table.points) {
             return Err(refused("its ranges do not follow from its points".into()));

@@ -14,10 +14,10 @@ use crate::verify::VerifyError;
 #[derive(Debug, Error, Diagnostic)]
 pub enum BenchError {
     /// A workload was asked for that op.toml does not measure.
-    #[error("op.toml measures no workload `{name}`; there are: {known}")]
+    #[error("op.toml has no workload `{name}` to measure; it has: {known}")]
     #[diagnostic(
         code(bench::unknown_workload),
-        help("give one of these names, or add `[workload.{name}]` with \"bench\" in `for` to op.toml")
+        help("use one of these names, or add `[workload.{name}]` with \"bench\" in `for` to op.toml")
     )]
     UnknownWorkload {
         /// The name that was asked for.
@@ -38,12 +38,12 @@ pub enum BenchError {
         missing: String,
     },
     /// The kernel computed something else while it was timed.
-    #[error("`{variant}` gave wrong numbers while it was timed, at {case}: {problem}")]
+    #[error("`{variant}` gave wrong results while it was timed, at {case}: {problem}")]
     #[diagnostic(
         code(bench::wrong_while_timed),
         help(
-            "it passed verification but not here, where inputs change between calls: look for results that are kept \
-             by pointer, for work that is skipped after some calls, and for races"
+            "it passed verification but not here, where inputs change between calls: look for results cached by \
+             pointer, work skipped after some calls, and races"
         )
     )]
     WrongWhileTimed {
@@ -55,7 +55,7 @@ pub enum BenchError {
         problem: String,
     },
     /// The kernel works on a stream that the caller does not see.
-    #[error("`{variant}` does work that its stream does not show, at {case}: {problem}")]
+    #[error("`{variant}` works outside its stream, at {case}: {problem}")]
     #[diagnostic(
         code(bench::stream_escape),
         help("launch everything on the current stream of PyTorch, or make that stream wait for the others")
@@ -69,11 +69,11 @@ pub enum BenchError {
         problem: String,
     },
     /// The kernel's process claims times that this program's clock refutes.
-    #[error("`{variant}` tells times that cannot be, at {case}: {problem}")]
+    #[error("`{variant}` reports impossible times, at {case}: {problem}")]
     #[diagnostic(
         code(bench::clock),
         help(
-            "something in the kernel's process changes its clock or its timer; on a quiet machine, measure once more"
+            "something in the kernel's process changes its clock or timer; if the machine was busy, rerun when it is idle"
         )
     )]
     Clock {
@@ -85,12 +85,12 @@ pub enum BenchError {
         problem: String,
     },
     /// The kernel took less time than its bytes or operations need on this machine.
-    #[error("`{variant}` has a time that this machine does not allow, at {case}: {problem}")]
+    #[error("`{variant}` is faster than this machine can be, at {case}: {problem}")]
     #[diagnostic(
         code(bench::impossible),
         help(
-            "the kernel does not do all of its work in the calls that are timed: look for results that are kept from \
-             earlier calls; if the operation reads only a part of an input, make that part the input in op.toml"
+            "the kernel does not do all of its work in the timed calls: look for results cached from earlier calls; \
+             if the operation reads only a part of an input, make that part the input in op.toml"
         )
     )]
     Impossible {
@@ -102,12 +102,12 @@ pub enum BenchError {
         problem: String,
     },
     /// The kernel slows what runs after it.
-    #[error("`{variant}` leaves the machine slower than it was, at {case}: {problem}")]
+    #[error("`{variant}` leaves the machine slower than before, at {case}: {problem}")]
     #[diagnostic(
         code(bench::state),
         help(
-            "look for limits and access-policy windows of the L2 cache that are set and not given back, and for \
-             threads and kernels that go on after the call"
+            "look for limits and access-policy windows of the L2 cache that are set and not reset, and for threads \
+             and kernels that keep running after the call"
         )
     )]
     State {

@@ -78,7 +78,7 @@ pub(crate) fn too_wide(low: f64, high: f64) -> Option<String> {
 /// Whether so many samples say their median well enough, for figures without blocks; else why not.
 pub(crate) fn of_samples(samples: &[f64]) -> Result<(), String> {
     if samples.len() < FEWEST_SAMPLES {
-        return Err(format!("{} samples, and a result has {FEWEST_SAMPLES}", samples.len()));
+        return Err(format!("{} samples, but a result needs {FEWEST_SAMPLES}", samples.len()));
     }
     match stats::enclosed(samples).as_ref().map(factor) {
         Some(factor) if factor <= WIDEST => Ok(()),
@@ -87,7 +87,7 @@ pub(crate) fn of_samples(samples: &[f64]) -> Result<(), String> {
             samples.len(),
             short(factor)
         )),
-        None => Err("no sample is a time".to_owned()),
+        None => Err("no sample is a valid time".to_owned()),
     }
 }
 

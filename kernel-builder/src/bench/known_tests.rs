@@ -168,9 +168,9 @@ fn a_case_with_a_baseline_that_is_not_known_is_in_no_dispatch_table() {
 #[test]
 fn samples_without_blocks_are_held_to_the_same_width() {
     assert_eq!(of_samples(&[1e-5; 7]), Ok(()));
-    assert_eq!(of_samples(&[1e-5; 5]), Err("5 samples, and a result has 6".to_owned()));
+    assert_eq!(of_samples(&[1e-5; 5]), Err("5 samples, but a result needs 6".to_owned()));
     let said = of_samples(&wild(7)).unwrap_err();
     assert!(said.starts_with("7 samples say it only to a factor of 10"), "{said}");
     assert!(said.ends_with("; take more, on an idle machine"), "{said}");
-    assert_eq!(of_samples(&[0.0; 7]), Err("no sample is a time".to_owned()));
+    assert_eq!(of_samples(&[0.0; 7]), Err("no sample is a valid time".to_owned()));
 }

@@ -118,7 +118,7 @@ impl PythonTimer {
         if self.running.is_none() {
             self.machine()?;
         }
-        self.running.as_mut().ok_or_else(|| Fault::Raised("the process does not run".to_owned()))
+        self.running.as_mut().ok_or_else(|| Fault::Raised("the process is not running".to_owned()))
     }
 
     fn ask<T>(
@@ -186,7 +186,7 @@ enum UnexpectedAnswer {
     #[error(transparent)]
     Unreadable(#[from] serde_json::Error),
     /// An answer to another request.
-    #[error("`{answered}` is one to another request")]
+    #[error("`{answered}` answers another request")]
     Other { answered: String },
 }
 
@@ -352,7 +352,7 @@ mod tests {
     fn another_answer_is_none() {
         let heard = |text: &str| read(protocol::fields(text, "n").unwrap(), done);
         let other = heard(r#"{"nonce":"n","event":"ready"}"#).unwrap_err();
-        assert!(other.to_string().contains("to another request"), "{other}");
+        assert!(other.to_string().contains("answers another request"), "{other}");
         let missing = heard(r#"{"nonce":"n","event":"done","device":1.0,"inside":1.0,"kept":[],"more":1}"#);
         assert!(missing.unwrap_err().to_string().contains("unknown field `more`"));
         let raised = heard(r#"{"nonce":"n","event":"raised","reason":"ValueError: no"}"#).unwrap();

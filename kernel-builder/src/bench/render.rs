@@ -14,7 +14,7 @@ pub(super) const CROWDED: f64 = 0.15;
 
 /// The reservation about figures of a single start.
 pub(super) const ONE_START: &str =
-    "one start: the interval does not say how runs differ; for that, use --starts 3";
+    "one start: the interval does not show how runs differ; use --starts 3 for that";
 
 /// Baselines that have a column; more do not fit a terminal.
 const COLUMNS: [&str; 3] = ["eager", "fused", "compile"];
@@ -219,14 +219,14 @@ fn footer(measurements: &[Measurement]) -> String {
     let crowded = measurements.iter().filter_map(|measurement| measurement.cpu.crowded).fold(0.0, f64::max);
     if crowded > CROWDED {
         text += &format!(
-            "other programs took up to {crowded:.1} of the processors meanwhile: measure again on a quiet machine\n"
+            "other processes used up to {crowded:.1} CPU cores during the run: rerun on an idle machine\n"
         );
     }
     let held: Vec<&str> =
         measurements.iter().filter(|it| it.throttled).map(|it| it.workload.as_str()).collect();
     if let Some(first) = held.first() {
         text += &format!(
-            "the GPU held its clock down in {} (first {first})\n",
+            "the GPU lowered its clock in {} (first {first})\n",
             counted(held.len() as u64, "measurement")
         );
     }
@@ -234,7 +234,7 @@ fn footer(measurements: &[Measurement]) -> String {
     lints.sort();
     lints.dedup();
     for code in lints {
-        text += &format!("the linter found about the task: {code}\n");
+        text += &format!("the task has a finding of the linter: {code}\n");
     }
     for reason in reasons {
         let line: String = reason.chars().take(110).collect();
@@ -270,7 +270,7 @@ mod tests {
         workload       dtype  regime     time  vs eager            vs fused            vs compile  roofline
         llm-2048x4096  bf16   graph   10.0 us  6.40x [6.40, 6.40]  1.42x [1.42, 1.42]  -                95%
         on NVIDIA H200, torch 2.11.0+cu130; above 1x the kernel is faster; [95% interval]
-        one start: the interval does not say how runs differ; for that, use --starts 3
+        one start: the interval does not show how runs differ; use --starts 3 for that
         graph: calls in a CUDA graph, on inputs that together do not fit the L2 cache
         no compile: no compiler
         ");
@@ -321,7 +321,7 @@ mod tests {
         let mut measurement = example();
         measurement.cpu.crowded = Some(1.37);
         let text = table(&[measurement]);
-        assert!(text.contains("other programs took up to 1.4 of the processors meanwhile"), "{text}");
+        assert!(text.contains("other processes used up to 1.4 CPU cores during the run"), "{text}");
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("the GPU held its clock down in 2 measurements (first llm-2048x4096)\n"),
+            text.contains("the GPU lowered its clock in 2 measurements (first llm-2048x4096)\n"),
             "{text}"
         );
         assert_eq!(text.matches("lint::constant").count(), 1, "{text}");

@@ -142,7 +142,7 @@ fn differences(record: &Measurement, now: &Measurement) -> Vec<String> {
     }
     for (when, throttled) in [("now", now.throttled), ("when it was recorded", record.throttled)] {
         if throttled {
-            found.push(format!("the GPU held its clock down {when}"));
+            found.push(format!("the GPU lowered its clock {when}"));
         }
     }
     found

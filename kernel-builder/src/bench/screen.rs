@@ -254,9 +254,7 @@ impl Screen {
     fn drift(&mut self, copies: &[f64]) -> Option<CandidateRefusal> {
         let complaint = drifted(&self.copies, copies).map(|times| CandidateRefusal {
             code: "bench::state",
-            text: format!(
-                "left the device {times:.2} times slower: a copy of as many bytes took that much longer"
-            ),
+            text: format!("left the device {times:.2} times slower, measured with a copy of the same size"),
         });
         if complaint.is_none() {
             self.copies.extend(copies);

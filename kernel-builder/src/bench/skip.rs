@@ -28,12 +28,12 @@ impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Backend(backend) => write!(f, "this version does not measure backend `{backend}`"),
-            Self::NoWorkload(device) => write!(f, "op.toml measures no workload on {device}"),
+            Self::NoWorkload(device) => write!(f, "op.toml has no workload to measure on {device}"),
             Self::NoRoom { needs, free } => {
                 let megabytes = |bytes: &u64| bytes / 1_000_000;
                 write!(
                     f,
-                    "it needs {} MB for all contenders, {} MB are free",
+                    "it needs {} MB for all contenders, but only {} MB are free",
                     megabytes(needs),
                     megabytes(free)
                 )

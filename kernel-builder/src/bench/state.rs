@@ -72,7 +72,7 @@ pub(super) fn blame(
 /// What is wrong with a process that takes so many processors while nothing is asked of it, if anything.
 pub(super) fn busy(processors: f64) -> Option<String> {
     (processors > BUSY).then(|| {
-        format!("its process took {processors:.1} of a processor while others were timed and nothing was asked of it")
+        format!("its process used {processors:.1} CPU cores while it was idle and others were timed")
     })
 }
 

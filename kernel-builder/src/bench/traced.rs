@@ -20,7 +20,7 @@ pub(super) fn compare(seen: &Cupti, regimes: &[Samples], kernel: &str) -> Option
     let each = seen.busy / seen.calls.max(1) as f64;
     (seen.reason.is_none() && each > PART * claimed + SLACK).then(|| {
         Disagreement::Escape(format!(
-            "CUPTI saw the device at work for {} in each of {} calls, and events say {}",
+            "CUPTI saw the device at work for {} in each of {} calls, but events say {}",
             render::time(each),
             seen.calls,
             render::time(claimed)
@@ -54,7 +54,7 @@ mod tests {
         };
         assert_eq!(
             reason,
-            "CUPTI saw the device at work for 90.0 us in each of 20 calls, and events say 20.0 us"
+            "CUPTI saw the device at work for 90.0 us in each of 20 calls, but events say 20.0 us"
         );
     }
 

@@ -40,7 +40,7 @@ impl Addresses {
 
 /// A name of the launch that nothing stands for: the launch belongs to another case.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is the name of nothing that was allocated")]
+#[error("no allocated memory has the name `{0}`")]
 pub(crate) struct Unplaced(String);
 
 /// What is started: workspaces that begin as zeros are filled, then the kernels run in order. `code` says where the
@@ -163,6 +163,6 @@ mod tests {
         ];
         assert_eq!(kernel.arguments, expected);
         let missing = super::call(&launch, &Addresses::default(), |_| Some((7, 0))).unwrap_err();
-        assert_eq!(missing.to_string(), "`counts` is the name of nothing that was allocated");
+        assert_eq!(missing.to_string(), "no allocated memory has the name `counts`");
     }
 }

@@ -64,7 +64,7 @@ pub(crate) enum NoDevice {
     #[error("no NVIDIA GPU here")]
     Absent,
     /// The worker answers something else than was asked.
-    #[error("the worker does not say what the device is")]
+    #[error("the worker did not report its device")]
     Undescribed,
     /// The worker failed.
     #[error(transparent)]

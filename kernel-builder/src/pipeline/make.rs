@@ -129,7 +129,7 @@ fn try_out(
     if !project.files.iter().any(|path| path.as_str() == "example.py") {
         session
             .report
-            .note("the project has no example.py, so nothing was computed with the published kernel");
+            .note("the project has no example.py, so the published kernel was loaded but not called");
         return Ok((loaded, None));
     }
     let example = load::run_example(&project.dir.join("example.py"), dir, python, session)?;

@@ -266,13 +266,13 @@ fn parse(folder: &str, text: &str) -> Result<Fixture, Cause> {
     let queues = !fixture.queue.is_empty();
     let answers = [!fixture.refused_with.is_empty(), !fixture.warned_with.is_empty(), fixture.passes, queues];
     if answers.iter().filter(|given| **given).count() != 1 {
-        return Err("say one of `refused_with`, `warned_with`, `passes = true` and `queue`".into());
+        return Err("set exactly one of `refused_with`, `warned_with`, `passes = true` and `queue`".into());
     }
     if fixture.passes != is_honest {
-        return Err(format!("what must pass lies in `{HONEST}/`, and nothing else does").into());
+        return Err(format!("only fixtures that must pass belong in `{HONEST}/`, and all of them do").into());
     }
     if Path::new(folder).file_name().is_none_or(|name| *name != *fixture.name) {
-        return Err("`name` is that of the folder".into());
+        return Err("`name` must be the name of the folder".into());
     }
     if fixture.replaces.is_empty() && !is_honest && !queues {
         return Err("it replaces nothing".into());
@@ -440,15 +440,24 @@ mod tests {
         };
         assert_eq!(
             with("a", "replaces = [\"b\"]"),
-            "say one of `refused_with`, `warned_with`, `passes = true` and `queue`"
+            "set exactly one of `refused_with`, `warned_with`, `passes = true` and `queue`"
         );
         let refused = "refused_with = [\"verify::guard\"]";
         assert_eq!(with("a", refused), "it replaces nothing");
-        assert_eq!(with("honest/a", refused), "what must pass lies in `honest/`, and nothing else does");
-        assert_eq!(with("b", &format!("{refused}\nreplaces = [\"b\"]")), "`name` is that of the folder");
+        assert_eq!(
+            with("honest/a", refused),
+            "only fixtures that must pass belong in `honest/`, and all of them do"
+        );
+        assert_eq!(
+            with("b", &format!("{refused}\nreplaces = [\"b\"]")),
+            "`name` must be the name of the folder"
+        );
         let queue = "queue = [\"device-hangs\"]";
         let both = format!("{queue}\npasses = true");
-        assert_eq!(with("a", &both), "say one of `refused_with`, `warned_with`, `passes = true` and `queue`");
+        assert_eq!(
+            with("a", &both),
+            "set exactly one of `refused_with`, `warned_with`, `passes = true` and `queue`"
+        );
         assert!(with("a", "rwong = 1").contains("unknown field"));
     }
 }

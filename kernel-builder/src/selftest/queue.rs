@@ -90,7 +90,7 @@ fn verdict(row: &Value) -> SelftestOutcome {
         Some("passed") if row["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0) => {
             SelftestOutcome::Passed { warned: vec![] }
         }
-        Some("passed") => SelftestOutcome::failed("it passed, and has no time"),
+        Some("passed") => SelftestOutcome::failed("it passed, but has no time"),
         Some("refused") => SelftestOutcome::Refused {
             codes: vec![text(&row["code"]).to_owned()],
             summary: text(&row["summary"]).to_owned(),
@@ -179,7 +179,7 @@ mod tests {
     fn a_pass_without_a_time_and_a_run_that_broke_off_are_no_success() {
         let mut timeless = passed(0, 1, Some(0.9));
         timeless["seconds"] = Value::Null;
-        assert_eq!(reason(&read(1, &output(vec![timeless]))[0].0), "it passed, and has no time");
+        assert_eq!(reason(&read(1, &output(vec![timeless]))[0].0), "it passed, but has no time");
         let ended =
             JudgeOutput { succeeded: false, ending: "the judge was killed".to_owned(), ..output(vec![]) };
         let broke = JudgeOutput { lines: vec![passed(0, 1, Some(0.9))], ..ended };

@@ -132,7 +132,7 @@ impl ProjectResult {
         let outcome = match row.verdict.as_deref() {
             _ if self.kept.contains(&fixture.name) => SelftestOutcome::Passed { warned: vec![] },
             Some("refused") if fixture.passes && code == "agent::frozen" => {
-                SelftestOutcome::not_run("an agent may not change what it changes")
+                SelftestOutcome::not_run("it changes files that agents may not change")
             }
             Some("refused") => {
                 SelftestOutcome::Refused { codes: vec![code], summary: row.text.clone().unwrap_or_default() }

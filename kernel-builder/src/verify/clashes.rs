@@ -50,9 +50,7 @@ pub(crate) fn among(libraries: &[OtherLibrary]) -> Option<CheckResult> {
     }
     let facts = json!({ "libraries": libraries.len(), "pairs": pairs, "refused": hard, "warned": soft });
     let (outcome, summary) = match (hard.as_slice(), soft.as_slice()) {
-        ([], []) => {
-            (Outcome::Passed, format!("{} libraries have no name of a process in common", libraries.len()))
-        }
+        ([], []) => (Outcome::Passed, format!("{} libraries share no name in a process", libraries.len())),
         ([], soft) => (Outcome::Warned, soft.join("; ")),
         (hard, _) => (Outcome::Refused, hard.join("; ")),
     };
@@ -73,8 +71,8 @@ fn wrong(one: &OtherLibrary, other: &OtherLibrary) -> Vec<String> {
     let alternatives = one.package.is_some() && one.package == other.package;
     if let Some(name) = module.filter(|_| !alternatives && module == symbols::module_of(&other.interface)) {
         wrong.push(format!(
-            "are both the module `{name}`, and Python has one of a name: give each build a name of its own, as \
-             TORCH_EXTENSION_NAME does"
+            "are both the module `{name}`, but Python loads only one module of a name: give each build its own name, \
+             as TORCH_EXTENSION_NAME does"
         ));
     }
     // Entry points are asked for in the library that has them: tvm-ffi's of two builds of one kernel are called alike.
@@ -82,7 +80,7 @@ fn wrong(one: &OtherLibrary, other: &OtherLibrary) -> Vec<String> {
     exported.retain(|name| !symbols::is_entry(name) && !symbols::LINKER.contains(&name.as_str()));
     if !exported.is_empty() {
         wrong.push(format!(
-            "both export {}, of which a process that loads them with RTLD_GLOBAL takes the first one's; compile with \
+            "both export {}; a process that loads them with RTLD_GLOBAL uses the first one for both; compile with \
              -fvisibility=hidden",
             named(&exported)
         ));
@@ -142,18 +140,18 @@ mod tests {
         assert!(among(&[one]).is_none());
         let copy =
             |name: &str| OtherLibrary { name: name.to_owned(), ..library("a", &["PyInit__a"], &[], &[]) };
-        check(copy("a"), copy("b"), Outcome::Passed, "no name of a process");
+        check(copy("a"), copy("b"), Outcome::Passed, "share no name in a process");
         let variant = |name: &str| OtherLibrary {
             package: Some(PathBuf::from("build")),
             ..library(name, &["PyInit__a"], &[], &[])
         };
-        check(variant("a"), variant("b"), Outcome::Passed, "no name of a process");
+        check(variant("a"), variant("b"), Outcome::Passed, "share no name in a process");
     }
 
     #[test]
     fn builds_of_one_kernel_for_tvm_ffi_have_the_same_entry_points() {
         let build = |name: &str| library(name, &["__tvm_ffi_norm", "__tvm_ffi_norm_out"], &[], &[]);
-        check(build("a"), build("b"), Outcome::Passed, "no name of a process");
+        check(build("a"), build("b"), Outcome::Passed, "share no name in a process");
         let open = |name: &str| library(name, &["__tvm_ffi_norm", "helper"], &[], &[]);
         check(open("a"), open("b"), Outcome::Refused, "both export `helper`");
     }

@@ -22,26 +22,26 @@ const CLASS_AND_DATA: &[u8] = &[2, 1];
 /// An ELF file that cannot be read, or that hides what it has.
 #[derive(Debug, Error)]
 pub(crate) enum ElfError {
-    #[error("it is no ELF file")]
+    #[error("it is not an ELF file")]
     OtherFormat,
-    #[error("it is no 64-bit little-endian ELF file")]
+    #[error("it is not a 64-bit little-endian ELF file")]
     OtherClass,
-    #[error("it is no shared library but an object file, an executable or a core")]
+    #[error("it is not a shared library, but an object file, an executable or a core")]
     OtherKind,
-    #[error("it has no dynamic segment, so it is no shared library")]
+    #[error("it has no dynamic segment, so it is not a shared library")]
     NoDynamicSegment,
-    #[error("it is cut off: a segment runs over the end")]
+    #[error("it is truncated: a segment extends past the end")]
     SegmentCutOff,
-    #[error("it is damaged or cut off: a table of the loader runs over the end")]
+    #[error("it is damaged or truncated: a table of the loader extends past the end")]
     TableCutOff,
     #[error(
-        "its section headers are gone, so what it needs and exports cannot be seen; `strip` leaves what is needed, `sstrip` \
-         does not"
+        "its section headers are missing, so its imports and exports cannot be read; use `strip`, which keeps them, not \
+         `sstrip`"
     )]
     NoSections,
     #[error("its section headers describe other tables than the loader reads")]
     OtherTables,
-    #[error("it is damaged or cut off")]
+    #[error("it is damaged or truncated")]
     Damaged(#[from] object::Error),
 }
 

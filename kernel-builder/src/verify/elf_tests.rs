@@ -186,16 +186,16 @@ fn an_honest_library_is_read() {
 
 #[test]
 fn what_is_no_library_of_64_bits_says_so() {
-    refused(b"", "no ELF file");
-    refused(b"#!/bin/sh", "no ELF file");
-    refused(b"\x7fELF", "no 64-bit little-endian");
+    refused(b"", "not an ELF file");
+    refused(b"#!/bin/sh", "not an ELF file");
+    refused(b"\x7fELF", "not a 64-bit little-endian");
     let mut bytes = Sample::good().bytes();
     bytes[4] = 1;
-    refused(&bytes, "no 64-bit little-endian");
+    refused(&bytes, "not a 64-bit little-endian");
     bytes[4..6].copy_from_slice(&[2, 2]);
-    refused(&bytes, "no 64-bit little-endian");
-    refused(&Sample { kind: 1, ..Sample::good() }.bytes(), "no shared library");
-    refused(&Sample { kind: 2, ..Sample::good() }.bytes(), "no shared library");
+    refused(&bytes, "not a 64-bit little-endian");
+    refused(&Sample { kind: 1, ..Sample::good() }.bytes(), "not a shared library");
+    refused(&Sample { kind: 2, ..Sample::good() }.bytes(), "not a shared library");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn every_truncation_is_refused_and_no_change_of_a_byte_is_a_panic() {
     for length in 0..whole.len() {
         assert!(interface(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
     }
-    refused(&whole[..whole.len() - 1], "damaged or cut off");
+    refused(&whole[..whole.len() - 1], "damaged or truncated");
     for place in 0..whole.len() {
         for byte in [0x00, 0x01, 0x7f, 0xff] {
             let mut changed = whole.clone();
@@ -218,7 +218,7 @@ fn every_truncation_is_refused_and_no_change_of_a_byte_is_a_panic() {
 #[test]
 fn a_file_without_section_headers_is_refused() {
     let bytes = Sample { sections: false, ..Sample::good() }.bytes();
-    refused(&bytes, "its section headers are gone");
+    refused(&bytes, "its section headers are missing");
 }
 
 #[test]
@@ -330,5 +330,5 @@ fn symbols_are_sorted_by_who_may_use_them() {
     let place =
         bytes.windows(24).position(|entry| entry[4] == 0x12 && entry[8..16] == [0x40, 0, 0, 0, 0, 0, 0, 0]);
     bytes[place.unwrap()..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
-    refused(&bytes, "damaged or cut off");
+    refused(&bytes, "damaged or truncated");
 }

@@ -27,8 +27,8 @@ pub enum VerifyError {
     #[diagnostic(
         code(verify::reference),
         help(
-            "run the function of `[reference]` in op.toml on float64 tensors and correct it; lengths that the operation \
-             does not take are excluded by `min`, `max` and `multiple-of` of an axis, and by `constraints`"
+            "run the function of `[reference]` in op.toml on float64 tensors and fix it; exclude lengths that the \
+             operation does not support with `min`, `max` and `multiple-of` of an axis, or with `constraints`"
         )
     )]
     Reference {
@@ -46,7 +46,7 @@ pub enum VerifyError {
     #[diagnostic(
         code(verify::judge),
         help(
-            "no candidate can reach it: see whether other processes use the GPU's memory (nvidia-smi), and try again"
+            "a candidate cannot cause this: check whether other processes use the GPU's memory (nvidia-smi), and retry"
         )
     )]
     Judge {
@@ -69,7 +69,7 @@ pub enum VerifyError {
         output: String,
     },
     /// The disk, or memory limits, are too small for the data of the workloads.
-    #[error("the workloads need {needed} of scratch space in `{folder}`, and {free} are free")]
+    #[error("the workloads need {needed} of scratch space in `{folder}`, but only {free} are free")]
     #[diagnostic(code(verify::scratch), help("free some space, or set TMPDIR to a larger disk"))]
     Scratch {
         /// For people.

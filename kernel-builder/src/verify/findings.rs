@@ -146,7 +146,7 @@ impl Finding {
     /// The process says that it is done, and a trial has no dump.
     pub(crate) fn missing(case: &ScheduledCase, trial: &Trial) -> Self {
         let facts = json!({ "workload": case.id, "trial": trial.id });
-        let text = "the process said that all calls were made, and left no result of this one";
+        let text = "the process reported that all calls were made, but left no result of this one";
         Self::new(case, trial, "verify::tampered", text, facts)
     }
 
@@ -343,10 +343,10 @@ fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Findin
     let (code, text) = match ending {
         Ending::Signal(_) => ("verify::crash", format!("the process {ending}")),
         Ending::Deadline => ("verify::hang", "the call did not return before the deadline".to_owned()),
-        Ending::MemoryLimit => ("verify::memory", "the process used more memory than it may".to_owned()),
-        Ending::OutputLimit => ("verify::no_result", "the process printed more than it may".to_owned()),
+        Ending::MemoryLimit => ("verify::memory", "the process used more memory than allowed".to_owned()),
+        Ending::OutputLimit => ("verify::no_result", "the process printed more than allowed".to_owned()),
         Ending::Exit(_) if run.ended.forged > 0 => {
-            ("verify::tampered", "something else than the harness wrote on the judge's channel".to_owned())
+            ("verify::tampered", "something other than the harness wrote to the judge's channel".to_owned())
         }
         Ending::Exit(code) => {
             ("verify::no_result", format!("the process returned {code} before all calls were made"))

@@ -33,8 +33,8 @@ pub(crate) fn complaints(undefined: &BTreeSet<String>) -> Vec<String> {
     let mut wrong = Vec::new();
     if !outside.is_empty() {
         wrong.push(format!(
-            "is named .abi3.so but uses {}, which Python's stable ABI does not have, so one Python may load it and \
-             the next may not; define Py_LIMITED_API before Python.h",
+            "is named .abi3.so but uses {}, which is not in Python's stable ABI, so some releases of Python may \
+             not load it; define Py_LIMITED_API before Python.h",
             first_few(&outside)
         ));
     }

@@ -37,13 +37,13 @@ pub(crate) fn lost(said: &str, doubled: &[&str]) -> Vec<String> {
         {
             twice.extend(operator.split('(').next());
             format!(
-                "operator `{operator}` is defined twice, and the second definition is not there; define it once, or \
-                 give one of them an overload name of its own"
+                "operator `{operator}` is defined twice, and the second definition has no effect; define it once, or \
+                 give one of them its own overload name"
             )
         } else if let Some(namespace) = between(message, "to register the namespace ", ";") {
             format!(
-                "the namespace `{namespace}` has two STABLE_TORCH_LIBRARY blocks, and what the second defines is not \
-                 there; make it a STABLE_TORCH_LIBRARY_FRAGMENT, or one block of both"
+                "the namespace `{namespace}` has two STABLE_TORCH_LIBRARY blocks, and the second one has no \
+                 effect; make it a STABLE_TORCH_LIBRARY_FRAGMENT, or merge the blocks"
             )
         } else {
             format!("a registration failed: {}", cut(message))

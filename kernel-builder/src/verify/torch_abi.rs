@@ -36,14 +36,14 @@ pub(crate) fn complaints(undefined: &BTreeSet<String>, floor: Version) -> Vec<St
     let mut wrong = Vec::new();
     if !outside.is_empty() {
         wrong.push(format!(
-            "is for torch's stable ABI but uses {}, which no release of torch up to {} has in it",
+            "is for torch's stable ABI but uses {}, which the stable ABI of no torch up to {} has",
             first_few(&outside),
             newest()
         ));
     }
     if !newer.is_empty() {
         wrong.push(format!(
-            "is for torch {floor} and newer but uses {}; raise `stable-abi` of build.toml, or compile with \
+            "is for torch {floor} and newer but uses {}; raise `stable-abi` in build.toml, or compile with \
              TORCH_TARGET_VERSION of {floor}, which hides what came later",
             first_few(&newer)
         ));
@@ -90,6 +90,9 @@ mod tests {
     #[test]
     fn a_name_of_no_release_is_told() {
         let told = problems_of(&["aoti_torch_secret", "aoti_torch_xpu_add"], Version::new(2, 15));
-        assert!(told[0].contains("`aoti_torch_secret`, which no release") && told.len() == 1, "{told:?}");
+        assert!(
+            told[0].contains("`aoti_torch_secret`, which the stable ABI of no torch") && told.len() == 1,
+            "{told:?}"
+        );
     }
 }

@@ -43,16 +43,16 @@ fn takes(there: Version, needs: Torch) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoTorch {
     /// The name of the build is none of a variant.
-    #[error("its name says nothing")]
+    #[error("its name is not that of a variant")]
     UnknownVariant,
     /// No wheel of torch is for the backend.
     #[error("the package index has no torch for {0}")]
     Backend(String),
     /// The release is unknown here, or has no wheel for this Python.
-    #[error("the package index has no such torch that this version knows, or not for this Python")]
+    #[error("the package index has no such torch for this Python, or this version does not know it")]
     Release,
     /// The only wheel of the release is for another CUDA.
-    #[error("torch {line} of the package index is built for CUDA {cuda}, which takes no {toolkit}")]
+    #[error("torch {line} of the package index is built for CUDA {cuda}, which does not support {toolkit}")]
     Index {
         /// The release.
         line: Version,
@@ -62,7 +62,7 @@ pub enum NoTorch {
         toolkit: String,
     },
     /// The torch of this machine is for something else.
-    #[error("torch {line} here takes no {toolkit}")]
+    #[error("torch {line} here does not support {toolkit}")]
     Here {
         /// The release.
         line: Version,
@@ -70,7 +70,7 @@ pub enum NoTorch {
         toolkit: String,
     },
     /// None of several.
-    #[error("no torch from {first} on that serves here is built for what takes {toolkit}")]
+    #[error("no torch from {first} on that runs here supports {toolkit}")]
     Several {
         /// The oldest.
         first: Version,
@@ -228,9 +228,12 @@ mod tests {
     fn what_no_torch_is_for_says_why() {
         let why = |variant: &str| serving(&artifact(variant), &index()).expect_err(variant).to_string();
         let other = why("torch212-cxx11-cu126-x86_64-linux");
-        assert_eq!(other, "torch 2.12 of the package index is built for CUDA 13.0, which takes no cu126");
+        assert_eq!(
+            other,
+            "torch 2.12 of the package index is built for CUDA 13.0, which does not support cu126"
+        );
         let none = why("torch-stable-abi211-cu126-x86_64-linux");
-        assert_eq!(none, "no torch from 2.11 on that serves here is built for what takes cu126");
+        assert_eq!(none, "no torch from 2.11 on that runs here supports cu126");
         assert!(why("torch211-cxx11-rocm71-x86_64-linux").ends_with("no torch for rocm"));
         assert!(why("torch29-cxx11-cpu-x86_64-linux").contains("no such torch"));
     }

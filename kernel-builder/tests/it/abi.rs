@@ -212,7 +212,7 @@ pub(crate) fn pairs() -> Vec<Pair> {
         ),
         pair(
             "verify::symbols",
-            "uses `norm::scale`, which no source",
+            "uses `norm::scale`, which neither its sources",
             calls("_ZN4norm5scaleEv"),
             Made::source("int norm(void) { return 1; }\n"),
         ),
@@ -227,7 +227,7 @@ pub(crate) fn pairs() -> Vec<Pair> {
         },
         Pair {
             options: [OTHER, OWN],
-            ..pair("verify::portability", "for another processor", Made::default(), Made::default())
+            ..pair("verify::portability", "for another CPU", Made::default(), Made::default())
         },
         Pair {
             options: [OWN, OWN],
@@ -290,7 +290,7 @@ fn what_lies_beside_a_file_says_what_it_is_held_against() {
     let told = sandbox.run(&["check-abi", library.to_str().expect("a path")]);
     assert_eq!(told.code, 0, "{}", told.stderr);
     assert!(
-        told.stdout.contains("compute_90, sm_80, sm_90; nothing says what is declared"),
+        told.stdout.contains("compute_90, sm_80, sm_90; there are no declared capabilities to compare with"),
         "{}",
         told.stdout
     );
@@ -335,7 +335,7 @@ fn libraries_of_one_process_are_held_against_each_other() {
 fn what_is_no_library_is_told() {
     let sandbox = Sandbox::new();
     sandbox.write("work/text.so", "#!/bin/sh\n");
-    sandbox.run(&["check-abi", "text.so"]).refused(15, &["verify::portability", "it is no ELF file"]);
+    sandbox.run(&["check-abi", "text.so"]).refused(15, &["verify::portability", "it is not an ELF file"]);
     sandbox.write("work/empty/readme.md", "nothing\n");
     sandbox.run(&["check-abi", "empty"]).refused(15, &["verify::no_library", "`empty` holds no library"]);
     sandbox.run(&["check-abi", "gone.so"]).refused(1, &["gone.so"]);

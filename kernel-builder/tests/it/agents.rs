@@ -150,7 +150,7 @@ fn an_agent_that_does_not_end_is_ended() {
     assert!(began.elapsed() < Duration::from_secs(60));
     let session = ended.event("result")["sessions"][0].clone();
     assert!(
-        session["ending"].as_str().is_some_and(|ending| ending.starts_with("was ended after")),
+        session["ending"].as_str().is_some_and(|ending| ending.starts_with("was stopped after")),
         "{session}"
     );
     assert!(processes("sleep 61").is_empty());

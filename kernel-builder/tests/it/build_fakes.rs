@@ -162,7 +162,11 @@ fn what_a_gate_refuses_is_not_left_for_anything_to_package() {
     let fatbin =
         "make_library '.section .nv_fatbin,\"a\"; .long 0xba55ed50; .short 1, 16; .quad 8, 0; .text' ''";
     for (library, code, words) in [
-        ("echo library > \"$out\"", "verify::portability", "the library cannot be judged: it is no ELF file"),
+        (
+            "echo library > \"$out\"",
+            "verify::portability",
+            "the library cannot be judged: it is not an ELF file",
+        ),
         ("make_library '' -Wl,-z,execstack", "verify::portability", "-z noexecstack"),
         ("make_library '' -Wl,-rpath,/home/me/lib", "verify::search_paths", "/home/me/lib"),
         (foreign, "verify::needed", "libfancy.so.3"),

@@ -193,9 +193,9 @@ fn settings_of_this_source_are_read() {
     let ended = with(&here);
     ended.refused(16, &["no NVIDIA GPU here, so tuned/nvidia-h200.toml is not used", "bench::no_gpu"]);
     for (from, to, why) in [
-        ("block = 256", "blocks = 256", "`blocks`, which is no tunable of op.toml"),
-        ("block = 256", "block = 100", "block = 100, which is none of the values"),
-        ("stream = false\n", "", "no value of `stream`"),
+        ("block = 256", "blocks = 256", "`blocks`, which is not a tunable of op.toml"),
+        ("block = 256", "block = 100", "block = 100, which is not one of the values"),
+        ("stream = false\n", "", "no value for `stream`"),
         ("[350, 1400]", "[350, 9000]", "ranges do not follow"),
         ("format = 1", "format = 9", "format 9"),
         ("seconds = 1e-5", "seconds = \"fast\"", "invalid type"),

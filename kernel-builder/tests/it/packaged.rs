@@ -166,7 +166,7 @@ fn a_break_without_a_new_version_is_refused_with_what_changed() {
     bundle(&sandbox, INIT, NORMS, SCHEMA, 2);
     let sent = publish(&sandbox);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
-    assert!(sent.stderr.contains("not as in version 1") && sent.stderr.contains("`layer_norm` is gone"));
+    assert!(sent.stderr.contains("changed since version 1") && sent.stderr.contains("`layer_norm` is gone"));
 }
 
 /// Each module is read once, however many ways lead to it.
@@ -200,7 +200,11 @@ fn a_published_variant_that_is_damaged_is_told() {
     sandbox.write(&format!("work/dist/build/{VARIANT}/metadata.json"), "{\"name\": ");
     let sent = publish(&sandbox);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
-    assert!(sent.stderr.contains("metadata.json is damaged: nothing is held against"), "{}", sent.stderr);
+    assert!(
+        sent.stderr.contains("metadata.json is damaged: this variant was not compared"),
+        "{}",
+        sent.stderr
+    );
 }
 
 #[test]
@@ -254,19 +258,19 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
     assert!(
         differs.event("error")["message"]
             .to_string()
-            .contains("__init__.py is not what its sources make: line 2")
+            .contains("__init__.py differs from a build of its sources: line 2")
     );
     sandbox.write(init, &text);
 
     sandbox.write("work/dist/build/torch-cpu/more.py", "y = 1\n");
     let more = verify_build(&sandbox).event("error");
-    assert!(more["message"].to_string().contains("more.py is published and not made"), "{more}");
+    assert!(more["message"].to_string().contains("more.py is published, but not built"), "{more}");
     std::fs::remove_file(sandbox.path("work/dist/build/torch-cpu/more.py")).expect("a file");
     // Python would run it in place of the file beside it, which is the same.
     sandbox.write("work/dist/build/torch-cpu/__pycache__/__init__.cpython-312.pyc", "x");
     let cache = verify_build(&sandbox).event("error");
     assert!(
-        cache["message"].to_string().contains("__init__.cpython-312.pyc is published and not"),
+        cache["message"].to_string().contains("__init__.cpython-312.pyc is published, but not"),
         "{cache}"
     );
     std::fs::remove_dir_all(sandbox.path("work/dist/build/torch-cpu/__pycache__")).expect("a folder");
@@ -277,7 +281,10 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
     let forged = format!("{}AAAA{}", &metadata[..at], &metadata[at + 4..]);
     sandbox.write("work/dist/build/torch-cpu/metadata.json", &forged);
     let told = verify_build(&sandbox).event("error");
-    assert!(told["message"].to_string().contains("metadata.json is not what its sources make"), "{told}");
+    assert!(
+        told["message"].to_string().contains("metadata.json differs from a build of its sources"),
+        "{told}"
+    );
 
     // Another program is told as such, and not as other sources.
     let own = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));

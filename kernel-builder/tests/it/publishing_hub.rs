@@ -93,7 +93,7 @@ fn all_goes_to_its_branch_once_and_a_second_run_asks_only() {
     }
     // Its metadata is empty here, and that is said.
     let told = finish(&mut online(&sandbox, &hub, &["publish", "fast-norm", "--to", "hf:me/fast-norm"]));
-    assert!(told.stderr.contains("so what it offers was not compared"), "{}", told.stderr);
+    assert!(told.stderr.contains("so its API was not compared"), "{}", told.stderr);
     let second = receipt(&sandbox, &hub, &[]);
     assert_eq!(changes(&hub), Vec::<String>::new());
     assert_eq!((&second["changed"], &second["revision"]), (&false.into(), &first["revision"]));
@@ -149,8 +149,8 @@ fn a_dry_run_shows_the_plan_and_sends_nothing() {
     let words = ["publish", "fast-norm", "--to", "hf:me/fast-norm", "--dry-run"];
     let human = sandbox.run(&words);
     assert!(human.stdout.contains("branch v1, to be made: 4 to send"), "{}", human.stdout);
-    assert!(human.stderr.contains("no hub was asked"), "{}", human.stderr);
-    assert!(human.stderr.contains("nothing was compared"), "{}", human.stderr);
+    assert!(human.stderr.contains("the hub was not contacted"), "{}", human.stderr);
+    assert!(human.stderr.contains("the API was not compared"), "{}", human.stderr);
 }
 
 #[test]

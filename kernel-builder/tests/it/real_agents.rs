@@ -146,7 +146,8 @@ fn a_real_agent_calls_the_judge_and_its_kernel_is_kept() {
 #[test]
 fn a_model_that_refuses_is_told_within_ten_seconds() {
     for agent in installed() {
-        for (status, word) in [("401", "refuses the key"), ("429", "overloaded"), ("529", "overloaded")] {
+        for (status, word) in [("401", "rejected the API key"), ("429", "overloaded"), ("529", "overloaded")]
+        {
             let sandbox = sandbox("");
             let model = Model::start(&sandbox, Some(status));
             let began = Instant::now();

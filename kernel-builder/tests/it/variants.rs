@@ -112,7 +112,7 @@ fn the_full_abi_has_reasons_or_none() {
     sandbox.write(binding, &format!("#include <torch/all.h>\n{text}\nat::Tensor unused();\n"));
     let listed = told(false).stdout;
     assert!(
-        listed.contains("\ncpu and cuda need torch's full ABI, 23 builds for every torch in place of 5: \
+        listed.contains("\ncpu and cuda need torch's full ABI, so every torch has its own builds, 23 builds instead of 5: \
             fast-norm/torch-ext/torch_binding.cpp:1 includes torch/all.h; fast-norm/torch-ext/torch_binding.cpp:"),
         "{listed}"
     );

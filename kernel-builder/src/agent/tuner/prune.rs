@@ -104,7 +104,7 @@ fn fits(kernel: &KernelLaunch, device: &Device) -> Result<(), PruneReason> {
     };
     let at_once = u64::from(resident) * u64::from(device.multiprocessors);
     if kernel.cooperative && blocks > at_once {
-        return pruned(Reason::Cooperative, format!("{blocks} blocks, and at most {at_once} run at once"));
+        return pruned(Reason::Cooperative, format!("{blocks} blocks, but at most {at_once} run at once"));
     }
     let warps = resident * threads.div_ceil(WARP);
     if warps < SCHEDULERS && blocks >= u64::from((resident + 1) * device.multiprocessors) {

@@ -56,7 +56,7 @@ impl Instruction {
     pub(super) fn choose(capability: (u32, u32), kind: &Kind) -> Result<Self, String> {
         let here = format!("compute capability {}.{}", capability.0, capability.1);
         match capability {
-            (8, ..9) if kind.dtype == "f8e4m3" => Err(format!("{here} multiplies no 8-bit floats")),
+            (8, ..9) if kind.dtype == "f8e4m3" => Err(format!("{here} does not multiply 8-bit floats")),
             (8 | 12, _) => Ok(Self::Mma),
             (9, 0) => Ok(Self::Wgmma),
             (10 | 11, _) => Err(format!("{here} multiplies by tcgen05, which this version does not issue")),
@@ -139,7 +139,7 @@ mod tests {
             ((8, 9), "f8e4m3", Ok(Instruction::Mma)),
             ((9, 0), "f8e4m3", Ok(Instruction::Wgmma)),
             ((12, 0), "i8", Ok(Instruction::Mma)),
-            ((8, 6), "f8e4m3", Err("compute capability 8.6 multiplies no 8-bit floats")),
+            ((8, 6), "f8e4m3", Err("compute capability 8.6 does not multiply 8-bit floats")),
             (
                 (10, 3),
                 "bf16",

@@ -267,7 +267,7 @@ fn products(
     ];
     let found = match gpu.ask(&ready, PATIENCE)? {
         Ok(answers) if !right(&answers, instruction.sum(kind, COMPARED)) => {
-            Err(format!("{} did not give the sums that it must", instruction.ptx(kind)))
+            Err(format!("{} gave wrong sums", instruction.ptx(kind)))
         }
         Ok(_) => timed(gpu, &[])?,
         Err(failure) => Err(failure.to_string()),

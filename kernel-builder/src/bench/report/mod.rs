@@ -159,14 +159,14 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> Vec<String> {
             found.push(format!("{text}: {which}"));
         }
     };
-    doubt("The GPU held its clock down in", named(&|it| it.throttled));
+    doubt("The GPU lowered its clock in", named(&|it| it.throttled));
     doubt(
-        "The processes were started once, so the interval does not say how runs differ, in",
+        "The processes were started only once, so the interval does not show how runs differ, in",
         named(&|it| it.starts() < 2),
     );
     doubt("Outputs of timed calls were not compared in", named(&|it| !it.checked));
     doubt(
-        "Other programs took processors meanwhile, so figures are rough, in",
+        "Other processes used the CPU during the run, so figures are rough, in",
         named(&|it| it.cpu.crowded.is_some_and(|crowded| crowded > render::CROWDED)),
     );
     for measurement in measurements {
@@ -174,7 +174,7 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> Vec<String> {
         found.extend(sentences.into_iter().map(|sentence| format!("{}: {sentence}", name(measurement))));
     }
     let lints: BTreeSet<&String> = measurements.iter().filter_map(|it| it.lint.as_ref()).flatten().collect();
-    found.extend(lints.into_iter().map(|code| format!("The linter found about the task: {code}")));
+    found.extend(lints.into_iter().map(|code| format!("The task has a finding of the linter: {code}")));
     found
 }
 
@@ -184,7 +184,7 @@ fn results(measurements: &[Measurement]) -> Table {
         ["kernel", "workload", "dtype", "regime", "time"].map(str::to_owned).to_vec();
     headers.extend(baselines.iter().map(|name| format!("vs {name}")));
     headers.extend(["GB/s".to_owned(), "of ceiling".into()]);
-    let mut table = Table::new("One row a measurement", headers);
+    let mut table = Table::new("One row per measurement", headers);
     for measurement in measurements {
         table.row(&measurement.op);
         table.cell("", &measurement.workload);
@@ -374,7 +374,7 @@ mod tests {
         measurement.contenders[0].samples = vec![0.0, f64::INFINITY];
         let page = page(&[measurement], &[]);
         assert!(!page.contains("NaN\"") && !page.contains("inf\""), "a place that is no number");
-        assert!(page.contains("held its clock down"));
+        assert!(page.contains("lowered its clock"));
         assert_eq!(unbalanced(&super::page(&[], &[])), [""; 0]);
     }
 

@@ -77,7 +77,7 @@ impl Plans {
         timed: &Timed,
     ) -> Outcome<()> {
         if self.plans.contains_key(&number) {
-            return Err(senseless(format!("there is a plan {number} already")));
+            return Err(senseless(format!("plan {number} already exists")));
         }
         let (graph, measured) = match timed.clock {
             Clock::All => (Some(capture(context, memory, modules, timed)?), 1),
@@ -159,5 +159,5 @@ fn capture(context: &Context, memory: &Memory, modules: &Modules, timed: &Timed)
 }
 
 fn unknown(number: u32) -> crate::device::wire::OperationError {
-    senseless(format!("there is no plan {number}"))
+    senseless(format!("plan {number} not found"))
 }

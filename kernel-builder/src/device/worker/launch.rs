@@ -48,7 +48,7 @@ impl Bytes {
 impl Modules {
     pub(super) fn load(&mut self, number: u32, cubin: &Path, names: &[String]) -> Outcome<Vec<Function>> {
         if self.modules.contains_key(&number) {
-            return Err(senseless(format!("there is a module {number} already")));
+            return Err(senseless(format!("module {number} already exists")));
         }
         let image = files::read(cubin)?;
         let mut handle = ptr::null_mut();
@@ -104,7 +104,7 @@ impl Modules {
     fn launch(&self, context: &Context, memory: &Memory, kernel: &Kernel) -> Outcome<()> {
         let module = self.modules.get(&kernel.module).ok_or_else(|| unknown(kernel.module))?;
         let (function, name) = module.functions.get(kernel.function as usize).ok_or_else(|| {
-            senseless(format!("module {} was not loaded with so many functions", kernel.module))
+            senseless(format!("module {} was not loaded with that function", kernel.module))
         })?;
         let arguments: Outcome<Vec<Bytes>> =
             kernel.arguments.iter().map(|argument| bytes_of(argument, memory)).collect();
@@ -307,7 +307,7 @@ fn type_of(dtype: Dtype) -> Outcome<sys::CUtensorMapDataType> {
 }
 
 fn unknown(number: u32) -> OperationError {
-    senseless(format!("there is no module {number}"))
+    senseless(format!("module {number} not found"))
 }
 
 #[cfg(test)]

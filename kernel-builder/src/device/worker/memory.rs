@@ -198,7 +198,7 @@ impl Memory {
 
     fn unused(&self, number: u32) -> Outcome<()> {
         match self.buffers.contains_key(&number) {
-            true => Err(senseless(format!("there is a buffer {number} already"))),
+            true => Err(senseless(format!("buffer {number} already exists"))),
             false => Ok(()),
         }
     }
@@ -211,5 +211,5 @@ impl From<FileError> for OperationError {
 }
 
 fn unknown(number: u32) -> OperationError {
-    senseless(format!("there is no buffer {number}"))
+    senseless(format!("buffer {number} not found"))
 }

@@ -79,10 +79,12 @@ enum EmbedError {
     )]
     SameOp { op: String, first: PathBuf, second: PathBuf },
     /// PTX that no later GPU runs.
-    #[error("`{capability}` asks for PTX that no later GPU can run")]
+    #[error("`{capability}` adds PTX that does not run on any later GPU")]
     #[diagnostic(
         code(compile::bound_ptx),
-        help("write `{plain}+PTX`: PTX with the suffix `{suffix}` is for the same GPUs as its machine code")
+        help(
+            "write `{plain}+PTX`: PTX with the suffix `{suffix}` runs only on the GPUs of its machine code"
+        )
     )]
     BoundPtx { capability: Capability, plain: String, suffix: &'static str },
 }
@@ -416,7 +418,7 @@ mod tests {
 
     #[test]
     fn ptx_that_no_later_gpu_runs_is_refused() {
-        let message = "`9.0a+PTX` asks for PTX that no later GPU can run";
+        let message = "`9.0a+PTX` adds PTX that does not run on any later GPU";
         Place::new().refused(&["one"], &["8.0", "9.0a+PTX"], message);
     }
 

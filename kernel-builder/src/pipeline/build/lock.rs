@@ -16,7 +16,7 @@ use crate::toolchain::{self, LockedVariant, Provider, Supply, Variants};
 
 /// The lock lists other variants than it should.
 #[derive(Debug, Error, Diagnostic)]
-#[error("the kernelwright.lock of `{project}` {}", what_is_stale(missing, left))]
+#[error("kernelwright.lock of `{project}` is out of date: {}", what_is_stale(missing, left))]
 #[diagnostic(code(plan::stale_lock), help("run `kernelwright lock` in the project, and commit the file"))]
 pub(crate) struct StaleLock {
     /// The project's name.
@@ -29,10 +29,12 @@ pub(crate) struct StaleLock {
 
 /// A variant is compiled here with more than wheels.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{variant}` is compiled here by {installed}, which a builder that has wheels alone lacks")]
+#[error(
+    "`{variant}` uses the installed compiler {installed}, so a machine that has only wheels cannot build it"
+)]
 #[diagnostic(
     code(plan::installed_compiler),
-    help("lock where no nvcc is found: with CUDA_HOME unset and a PATH without it")
+    help("run `kernelwright lock` without an installed nvcc: unset CUDA_HOME and remove nvcc from PATH")
 )]
 pub(crate) struct Installed {
     /// The variant.
@@ -49,8 +51,8 @@ impl StageError for Installed {
 
 fn what_is_stale(missing: &[String], left: &[String]) -> String {
     let says = |what: &str, ids: &[String]| (!ids.is_empty()).then(|| format!("{what} {}", ids.join(", ")));
-    let all = [says("lacks", missing), says("lists, and should not,", left)];
-    all.into_iter().flatten().collect::<Vec<_>>().join("; it ")
+    let all = [says("missing", missing), says("unexpected", left)];
+    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 impl StageError for StaleLock {
@@ -116,7 +118,7 @@ fn rows(
             if want.device.is_some() {
                 let id = variant.id();
                 session.report.note(format!(
-                    "{id} is built with installed tools, which no wheel has: it is not locked"
+                    "{id} is not locked: its build needs installed tools that no wheel provides"
                 ));
                 continue;
             }

@@ -39,8 +39,8 @@ use summary::Summary;
 
 /// What would be replaced as a whole is somebody's.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{}` is there and holds something", path.display())]
-#[diagnostic(code(base::occupied), help("name a folder that is new or empty; nothing was written"))]
+#[error("`{}` already exists and is not empty", path.display())]
+#[diagnostic(code(base::occupied), help("name a new or empty folder; nothing was written"))]
 struct FolderOccupied {
     path: PathBuf,
 }
@@ -91,7 +91,7 @@ impl Diagnostic for Refusal {
 
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
         Some(Box::new(format!(
-            "`kernelwright explain {}` says what to look for; all that was found is in {}",
+            "`kernelwright explain {}` says what to look for; all findings are in {}",
             self.code,
             self.log.display()
         )))
@@ -234,7 +234,7 @@ pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) 
     if elsewhere > 0 {
         let are = if elsewhere == 1 { "variant is" } else { "variants are" };
         session.report.note(format!(
-            "{elsewhere} more {are} right for this project and cannot be built here; `kernelwright variants` says why"
+            "{elsewhere} more {are} possible for this project but cannot be built here; `kernelwright variants` says why"
         ));
     }
     if variants.iter().filter_map(Variant::torch).any(|torch| torch.abi != Abi::Stable) {
@@ -323,7 +323,7 @@ pub(crate) fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -
 /// The provision and the plan agree on what is compiled; a variant that only one of them knows cannot be built.
 fn unplanned(variant: &Variant, variants: &[Variant]) -> Failure {
     let offered = variants.iter().filter(|other| *other != variant).map(ToString::to_string).collect();
-    let missing = "this version compiles nothing like it".to_owned();
+    let missing = "this version of kernelwright cannot compile it".to_owned();
     SelectError::Elsewhere { id: variant.to_string(), missing, offered }.into()
 }
 

@@ -24,10 +24,10 @@ use crate::pipeline::project::{self, Project};
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum NotReproducible {
     /// A file with other bytes.
-    #[error("{variant}: {} is not the same when it is built twice: {place}{}", file.display(), shown(texts.as_ref()))]
+    #[error("{variant}: {} differs between two builds: {place}{}", file.display(), shown(texts.as_ref()))]
     #[diagnostic(
         code(compile::not_reproducible),
-        help("likely {explanation}; both files are in {}", kept.display())
+        help("likely cause: {explanation}; both files are in {}", kept.display())
     )]
     Bytes {
         /// The variant.
@@ -48,7 +48,7 @@ pub(crate) enum NotReproducible {
     #[diagnostic(
         code(compile::not_reproducible),
         help(
-            "the name of a library follows from all files that it is made of: one of them is written while the project is built"
+            "a library is named after the digest of its files: one of these files changes during the build"
         )
     )]
     Missing {

@@ -61,7 +61,9 @@ const LISTED: usize = 8;
 #[error("{built} of {of} variants were built; failed: {}", names(failed))]
 #[diagnostic(
     code(compile::incomplete),
-    help("what was built is in .kernelwright/artifacts; the next build begins with what is missing")
+    help(
+        "the finished variants are in .kernelwright/artifacts; the next build builds only the missing ones"
+    )
 )]
 struct Incomplete {
     built: usize,

@@ -177,7 +177,7 @@ impl<'a> Desk<'a> {
         name: &str,
     ) -> Result<Result<(Entry, ProposedKernel), Absent>, Failure> {
         let Some(entry) = self.store.lineage().find(name) else {
-            let text = format!("there is no candidate `{name}`, or several whose ids begin with it");
+            let text = format!("`{name}` does not match exactly one candidate");
             return Ok(Err(Absent::Unknown(Outcome::failed("agent::unknown_candidate", &text))));
         };
         let entry = entry.clone();

@@ -25,11 +25,11 @@ enum HandoffError {
     #[error("there is no workspace at `{}`", folder.display())]
     #[diagnostic(
         code(agent::no_workspace),
-        help("`kernelwright fill DIR --agent handoff` makes one; --from FOLDER names another one")
+        help("create one with `kernelwright fill DIR --agent handoff`, or name another folder with --from")
     )]
     NoWorkspace { folder: PathBuf },
     #[error("the candidate is {verdict}: {code}: {text}")]
-    #[diagnostic(code(agent::refused), help("`kernelwright candidates DIR` shows what was handed in"))]
+    #[diagnostic(code(agent::refused), help("`kernelwright candidates DIR` lists the submitted candidates"))]
     Refused { verdict: String, code: String, text: String },
 }
 

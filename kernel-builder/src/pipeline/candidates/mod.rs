@@ -44,8 +44,8 @@ use on_machine::MachineJudge;
 #[diagnostic(
     code(agent::no_seed),
     help(
-        "a candidate is the device code in the folder of `[launch].source`: regular UTF-8 files, at most 64 and 256 KiB \
-         together"
+        "a candidate is the device code in the folder of `[launch].source`: regular UTF-8 files, at most 64 files \
+         and 256 KiB in total"
     )
 )]
 struct NoSeed {

@@ -80,7 +80,7 @@ enum AgentError {
     #[error("the model of {name} does not answer")]
     #[diagnostic(
         code(agent::unreachable),
-        help("pass its key, and its address if it is not the usual one, by `--agent-env NAME`")
+        help("pass its API key, and its address unless it is the default, with `--agent-env NAME`")
     )]
     Unreachable {
         name: String,
@@ -90,10 +90,10 @@ enum AgentError {
     #[error("`{name}` needs a model")]
     #[diagnostic(code(agent::no_model), help("name one: --model MODEL"))]
     NoModel { name: String },
-    #[error("another `fill` searches candidates of this project")]
+    #[error("another `fill` is already searching candidates for this project")]
     #[diagnostic(
         code(agent::busy),
-        help("wait for it, or end it; `kernelwright candidates` shows how far it is")
+        help("wait until it ends, or stop it; `kernelwright candidates` shows its progress")
     )]
     Busy,
     #[error("the description of `{name}` is not valid")]
@@ -111,9 +111,9 @@ enum AgentError {
 /// Why a model does not answer.
 #[derive(Debug, Error)]
 enum ModelFailure {
-    #[error("no key was passed on; set one of {} and name it by --agent-env", keys.join(", "))]
+    #[error("no API key found; set one of {} and pass it with --agent-env", keys.join(", "))]
     NoKey { keys: Vec<String> },
-    #[error("{address} refuses the key (HTTP {status})")]
+    #[error("{address} rejected the API key (HTTP {status})")]
     RefusedKey { address: String, status: u16 },
     #[error("{address} is overloaded (HTTP {status})")]
     Overloaded { address: String, status: u16 },
@@ -149,7 +149,7 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<SearchResult, 
         reaches(&plan)?;
         if !confine::is_possible() {
             session.report.warn(
-                "this operating system cannot confine the agent (Landlock): it can read and write your files as any program",
+                "cannot confine the agent (this system has no Landlock): it can read and write all your files",
             );
         }
         desk.limit(args.tries);

@@ -185,8 +185,8 @@ pub(crate) fn run(
         session,
         parent,
         ending: match done.ending {
-            _ if is_spent => "was ended: what it may cost is spent".to_owned(),
-            Ending::Deadline => format!("was ended after {:.0} s", wall.as_secs_f64()),
+            _ if is_spent => "was stopped: its budget is spent".to_owned(),
+            Ending::Deadline => format!("was stopped after {:.0} s", wall.as_secs_f64()),
             other => other.to_string(),
         },
         seconds: done.wall.as_secs_f64(),

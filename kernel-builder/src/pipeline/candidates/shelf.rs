@@ -23,21 +23,21 @@ use super::store::Store;
 /// What cannot be shown or applied.
 #[derive(Debug, Error, Diagnostic)]
 enum ShelfError {
-    #[error("there is no candidate `{name}`, or several whose ids begin with it")]
+    #[error("`{name}` does not match exactly one candidate")]
     #[diagnostic(
         code(agent::unknown_candidate),
-        help("`kernelwright candidates DIR` lists them; `best` and `seed` are names, too")
+        help("`kernelwright candidates DIR` lists them; `best` and `seed` are accepted, too")
     )]
     Unknown { name: String },
     #[error("candidate {id} cannot be written into {}", path.display())]
-    #[diagnostic(code(agent::op_toml), help("mend the file: it must be TOML"))]
+    #[diagnostic(code(agent::op_toml), help("fix the file: it must be valid TOML"))]
     NotToml {
         id: String,
         path: PathBuf,
         #[source]
         cause: Box<OpTextError>,
     },
-    #[error("candidate {id} does not fit the project any more: {refused}")]
+    #[error("candidate {id} no longer fits the project: {refused}")]
     #[diagnostic(
         code(agent::stale_candidate),
         help("op.toml or the reference changed after it was made; its files are in {}", folder.display())
@@ -136,7 +136,7 @@ impl Shelf {
         if matches!(entry.standing, CandidateStatus::Compiled | CandidateStatus::Right) {
             session
                 .report
-                .warn(format!("{} was never held against the best; verify it before you use it", entry.id));
+                .warn(format!("{} was never compared with the best; verify it before you use it", entry.id));
         }
         let proposed = self.load(&entry.id)?;
         self.keep_own()?;

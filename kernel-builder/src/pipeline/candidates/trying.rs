@@ -72,7 +72,7 @@ impl Desk<'_> {
             }
             let inside = |root: &PathBuf| disk::real(&dir).starts_with(disk::real(root));
             if !self.within.as_ref().is_none_or(inside) {
-                let text = "the folder is outside of the one that you work in";
+                let text = "the folder is outside of your working folder";
                 return Ok(Err(Absent::Unknown(Outcome::failed("agent::arguments", text))));
             }
             let parent = self.store.lineage().best().map(|entry| entry.id.clone());
@@ -162,7 +162,7 @@ impl Desk<'_> {
                 answer["judged"] = json!(false);
                 answer["code"] = json!(NO_GPU);
                 answer["text"] = json!(format!(
-                    "it compiles, but nothing was run, so nothing says that its results are right or how fast it is: {missing}"
+                    "it compiles, but it was not run, so its results and its speed are unknown: {missing}"
                 ));
                 answer["kernels"] = used
                     .iter()

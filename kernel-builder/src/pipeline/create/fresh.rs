@@ -58,7 +58,7 @@ pub(crate) fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure>
     let inside = match git(&["rev-parse", "--is-inside-work-tree"]) {
         Ok(done) => done.ending.success(),
         Err(ProcessError::Missing { .. }) => {
-            session.report.note("git is not installed, so no repository was made");
+            session.report.note("git not found, so no repository was created");
             return Ok(());
         }
         Err(error) => return Err(error.into()),
@@ -74,7 +74,7 @@ pub(crate) fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure>
         let reason = reason.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
         session
             .report
-            .note(format!("a git repository was made, but the first commit was not: {}", reason.trim()));
+            .note(format!("created a git repository, but the first commit failed: {}", reason.trim()));
     }
     Ok(())
 }

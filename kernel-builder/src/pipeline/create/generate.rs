@@ -37,7 +37,7 @@ enum GenerateError {
     #[diagnostic(
         code(scaffold::by_hand),
         help(
-            "remove {binding} and run `kernelwright generate` to have it generated; keep what it does beyond op.toml"
+            "to generate it, remove {binding} and run `kernelwright generate`; save code in it that op.toml does not cover"
         )
     )]
     ByHand {
@@ -47,7 +47,7 @@ enum GenerateError {
         binding: &'static str,
     },
     /// With `--check`: files are not what op.toml says.
-    #[error("{} of `{}` would be written otherwise: {}", count(stale.len()), dir.display(), stale.join(", "))]
+    #[error("{} of `{}` must be regenerated: {}", count(stale.len()), dir.display(), stale.join(", "))]
     #[diagnostic(code(scaffold::stale), help("run `kernelwright generate`"))]
     Stale {
         /// The project.
@@ -56,7 +56,7 @@ enum GenerateError {
         stale: Vec<String>,
     },
     /// build.toml has no section to list sources in.
-    #[error("build.toml has no [{section}] with `src`, where the generated sources belong")]
+    #[error("build.toml has no [{section}] with `src` for the generated sources")]
     #[diagnostic(code(scaffold::no_section), help("add the section; docs/reference/op-toml.md has the keys"))]
     NoSection {
         /// `kernel.rms_norm_cuda`.
@@ -390,7 +390,7 @@ pub(crate) fn after_fill(dir: &Path, session: &Session) -> Result<(), Failure> {
     {
         None | Some(Binding::Missing) => return Ok(()),
         Some(Binding::ByHand) => {
-            let text = "the host side is written by hand, so what `build` makes does not know the settings";
+            let text = "the host side is written by hand, so `build` does not use the new settings";
             session.report.note(text);
             return Ok(());
         }

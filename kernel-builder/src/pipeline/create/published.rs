@@ -72,18 +72,18 @@ impl PendingSearch {
         let left = LIMIT.saturating_sub(self.began.elapsed());
         let ranked = match self.answer.map(|answers| answers.recv_timeout(left)) {
             Err(why) => {
-                return report.note(format!("no hub was asked whether there is such a kernel already {why}"));
+                return report.note(format!("did not check the hub for similar kernels {why}"));
             }
             Ok(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) => {
                 let limit = LIMIT.as_secs();
                 return report.note(format!(
-                    "{} did not answer within {limit} s whether there is such a kernel already",
+                    "did not check for similar kernels: {} did not answer within {limit} s",
                     hub::endpoint()
                 ));
             }
             Ok(Ok(Err(error))) => {
                 let error = chain(&error);
-                return report.note(format!("whether there is such a kernel already is not known: {error}"));
+                return report.note(format!("failed to check for similar kernels: {error}"));
             }
             Ok(Ok(Ok(ranked))) => ranked,
         };
@@ -91,7 +91,10 @@ impl PendingSearch {
         if named.is_empty() {
             return report.note(format!("{} has no kernel of this name or function", hub::endpoint()));
         }
-        report.note(format!("published already ({}; `kernelwright hub show NAME`):", hub::endpoint()));
+        report.note(format!(
+            "similar kernels on {} (`kernelwright hub show NAME` has details):",
+            hub::endpoint()
+        ));
         for one in named {
             report.note(line(one));
         }
@@ -101,7 +104,7 @@ impl PendingSearch {
 /// A kernel in a line.
 fn line(one: &Ranked) -> String {
     let kernel = &one.kernel;
-    let license = kernel.license.as_deref().unwrap_or("license not named");
+    let license = kernel.license.as_deref().unwrap_or("no license given");
     let backends =
         if kernel.backends.is_empty() { "no variants".to_owned() } else { kernel.backends.join(", ") };
     let why = one.why.first().map_or("", String::as_str);

@@ -35,10 +35,10 @@ enum PullError {
     #[error("`{kernel}` has no sources on the hub: {has}")]
     #[diagnostic(code(hub::no_sources), help("{help}"))]
     NoSources { kernel: String, has: String, help: String },
-    #[error("no kernel may be called as `{kernel}` is")]
+    #[error("`{kernel}` is not a valid kernel name")]
     #[diagnostic(
         code(hub::no_name),
-        help("a name begins with a letter: copy the files of its variant by hand")
+        help("a kernel name begins with a letter; copy the files of its variant by hand")
     )]
     NoName { kernel: String },
     #[error("`{kernel}` is too large to be a project: {problem}")]
@@ -73,8 +73,8 @@ impl Origin {
     /// For people.
     pub(crate) fn described(self) -> &'static str {
         match self {
-            Self::Project => "the project as its authors keep it",
-            Self::Package => "the Python package of its variants, with a build.toml of ours",
+            Self::Project => "the project of its authors",
+            Self::Package => "the Python package of its variants, with a generated build.toml",
         }
     }
 }

@@ -171,10 +171,10 @@ fn untranslated(name: &str, file: &str, untranslatable: &Untranslatable, unfit: 
     let near = match (&unfit.nearest, &unfit.step) {
         (Some(nearest), Some(step)) => format!("the nearest template is {nearest}: {}. {step}", unfit.why),
         (Some(nearest), None) => format!(
-            "the nearest template is {nearest}: {}; `kernelwright templates {nearest}` shows what of it can be changed",
+            "the nearest template is {nearest}: {}; `kernelwright templates {nearest}` shows what you can change in it",
             unfit.why
         ),
-        (None, _) => "`kernelwright templates` lists what there is".to_owned(),
+        (None, _) => "`kernelwright templates` lists all templates".to_owned(),
     };
     let help = untranslatable.help.map_or_else(|| near.clone(), |help| format!("{help}; {near}"));
     ScaffoldError::Untranslated {
@@ -210,12 +210,11 @@ fn trace(
     drop(progress);
     let (problem, cause) = match answer {
         Some(Ok(report)) if ended.ending.success() => return Ok(report),
-        Some(Err(error)) => {
-            ("the answer of the process that traces it cannot be read".to_owned(), Some(error))
-        }
+        Some(Err(error)) => ("the process that traces it sent an invalid answer".to_owned(), Some(error)),
         _ => {
             let output = ended.stderr_text();
-            let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            let last =
+                output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
             (format!("the process that traces it {}: {last}", ended.ending), None)
         }
     };
@@ -251,7 +250,7 @@ fn refusal(name: &str, unfit: Unfit, served: &[Served]) -> ScaffoldError {
     let nearest = nearest.and_then(|name| served.iter().find(|served| served.template.name == name));
     let help = match (nearest, step) {
         (Some(nearest), Some(step)) => format!("the nearest is {}: {why}. {step}", nearest.template.name),
-        (None, _) => format!("{why}. `kernelwright templates` lists what there is"),
+        (None, _) => format!("{why}. `kernelwright templates` lists all templates"),
         (Some(nearest), None) => {
             let template = &nearest.template.name;
             let code: Vec<String> = nearest

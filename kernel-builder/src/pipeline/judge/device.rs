@@ -40,7 +40,7 @@ pub(crate) fn oracle(session: &Session) -> Option<PythonRuntime> {
         Ok(python) => Some(python),
         Err(error) => {
             let error = chain(&error);
-            session.report.warn(format!("no Python with torch, so results are not compared: {error}"));
+            session.report.warn(format!("no Python with torch found, so results are not compared: {error}"));
             None
         }
     }

@@ -31,11 +31,11 @@ pub(crate) enum TorchAccess {
 
 /// `--torch` loads none of the builds.
 #[derive(Debug, Error, Diagnostic)]
-#[error("torch {torch} loads none of the builds: {}", built.join(", "))]
+#[error("torch {torch} cannot load any of the builds: {}", built.join(", "))]
 #[diagnostic(
     code(plan::other_torch),
     help(
-        "name the torch of one of them, or an equal or later one for a stable ABI, built for the same CUDA; `--all` builds for every torch"
+        "name the torch version of one of the builds (stable ABI: the same or a later one), for the same CUDA; `--all` builds for every torch"
     )
 )]
 struct OtherTorch {
@@ -135,7 +135,7 @@ pub(crate) fn groups(
         match python {
             Ok(python) => groups.push((python, artifacts)),
             Err(error) => {
-                session.report.note(format!("torch {line} cannot be had here: {}", chain(&error)));
+                session.report.note(format!("torch {line} is not available here: {}", chain(&error)));
                 own.extend(artifacts);
             }
         }
@@ -166,7 +166,7 @@ pub(crate) fn with_torch(
         return Err(OtherTorch { torch: foreseen, built: others }.into());
     }
     if !others.is_empty() {
-        session.report.note(format!("torch {foreseen} is not for {}; not judged", others.join(", ")));
+        session.report.note(format!("torch {foreseen} does not support {}; not judged", others.join(", ")));
     }
     Ok((python::runtime(session, torch, extras)?, own))
 }

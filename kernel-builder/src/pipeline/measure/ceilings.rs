@@ -99,7 +99,7 @@ fn of_gpu(
     let compiler =
         device::compiler(Tool::default(), session).map_err(|failure| match failure.reports.first() {
             Some(report) => chain(&**report),
-            None => "there is no compiler of device code".to_owned(),
+            None => "no compiler for device code found".to_owned(),
         });
     let describe = |ceiling: &Ceiling| {
         if ceiling.rate.is_some() {

@@ -61,7 +61,9 @@ pub(crate) fn verify_and_measure(
     if bench::multiplies(&project.op) {
         ceilings::ceilings_here(session)?.iter().for_each(|ceilings| options.about.set_ceilings(ceilings));
         if options.about.matrix_peak.is_empty() {
-            session.report.note("`kernelwright gpu` measures what this GPU can do in products of matrices");
+            session
+                .report
+                .note("run `kernelwright gpu` to measure the peak rate of matrix products on this GPU");
         }
     }
     let measured =

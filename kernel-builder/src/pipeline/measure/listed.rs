@@ -38,12 +38,12 @@ const OWN_DEFAULTS: &str = "the defaults of its own [tune]";
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
 pub(super) enum ScreenError {
-    #[error("line {line} of the candidates is no candidate")]
+    #[error("line {line} of the candidates is not valid")]
     #[diagnostic(
         code(bench::candidate),
         help(
-            "a line is a JSON object with `tuning` (a value for tunables of op.toml), and `source` (a file) or `dir` (a folder \
-             laid out as the project is)"
+            "a line is a JSON object with `tuning` (values of tunables in op.toml) and `source` (a file) or `dir` (a folder \
+             with the layout of the project)"
         )
     )]
     Line {
@@ -51,11 +51,11 @@ pub(super) enum ScreenError {
         #[source]
         cause: Cause,
     },
-    #[error("[tune] has too many settings to look at all of them")]
+    #[error("[tune] has too many settings to screen all of them")]
     #[diagnostic(
         code(bench::candidate),
         help(
-            "screen a sample with `--limit N`, or write candidates to a file and name it by `--candidates`"
+            "screen a sample with `--limit N`, or write candidates to a file and pass it with `--candidates`"
         )
     )]
     TooMany,
@@ -120,7 +120,7 @@ impl<'a> Lines<'a> {
         let TuningChoice { tuning: base, from } = self.project.settings.choose(op, self.case);
         let tuned = |tune: &Tune, base: &Tuning| with(tune, base, &read.tuning, self.case).map_err(wrong);
         match (&read.source, &read.dir) {
-            (Some(_), Some(_)) => Err(wrong("it has `source` and `dir`".to_owned())),
+            (Some(_), Some(_)) => Err(wrong("it has both `source` and `dir`".to_owned())),
             (None, None) => {
                 let code = Ok(Coded::new(&self.own));
                 Ok(Candidate { tuning: tuned(&op.tune, &base)?, code, file: None, base: Some(from) })
@@ -189,20 +189,20 @@ pub(crate) fn with(
     let mut tuning = base.clone();
     for (name, value) in given {
         let known = tuning.iter_mut().find(|(known, _)| known.as_str() == name);
-        let (_, place) = known.ok_or_else(|| format!("`{name}` is no tunable of op.toml"))?;
+        let (_, place) = known.ok_or_else(|| format!("`{name}` is not a tunable of op.toml"))?;
         let given = match (value.as_i64(), value.as_bool()) {
             (Some(number), _) => Value::Integer(number),
             (_, Some(truth)) => Value::Boolean(truth),
-            _ => return Err(format!("`{name}` is neither a whole number nor a truth")),
+            _ => return Err(format!("`{name}` is not an integer or a boolean")),
         };
         let choice = tune.tunables.iter().find(|tunable| tunable.name.value.as_str() == name);
         if choice.is_some_and(|tunable| !tunable.values.contains(&given)) {
-            return Err(format!("{given} is none of the values that op.toml has for `{name}`"));
+            return Err(format!("{given} is not one of the values that op.toml lists for `{name}`"));
         }
         *place = given;
     }
     if !tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default() {
-        return Err("the constraints of [tune] do not hold for this workload".to_owned());
+        return Err("the values violate a constraint of [tune] for this workload".to_owned());
     }
     Ok(tuning)
 }

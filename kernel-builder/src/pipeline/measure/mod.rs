@@ -102,9 +102,10 @@ pub(crate) fn measure(
     let found: BTreeSet<&String> = measured.filter_map(|one| one.lint.as_ref()).flatten().collect();
     if !found.is_empty() {
         let found: Vec<&str> = found.into_iter().map(String::as_str).collect();
-        session
-            .report
-            .warn(format!("figures of a doubtful task (`kernelwright lint`): {}", found.join(", ")));
+        session.report.warn(format!(
+            "the task has findings of `kernelwright lint`, so the figures may be misleading: {}",
+            found.join(", ")
+        ));
     }
     Ok(figures)
 }
@@ -144,7 +145,7 @@ pub(crate) fn settled(
         } else if kept.count() > 0 {
             let count = kept.count();
             session.report.note(format!(
-                "{} are kept; the next `bench` of the same build goes on after them",
+                "kept {}; the next `bench` of the same build continues from there",
                 bench::render::counted(count as u64, "measurement")
             ));
         }

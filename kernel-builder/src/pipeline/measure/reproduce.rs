@@ -33,7 +33,7 @@ use super::device::verify_and_measure;
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum ReproduceError {
     /// The record is of another operation.
-    #[error("the record is of the operation `{recorded}`, and op.toml is of `{here}`")]
+    #[error("the record is for operation `{recorded}`, but op.toml defines `{here}`")]
     #[diagnostic(code(bench::other_operation), help("name the project that the record is from"))]
     OtherOperation {
         /// The record's.
@@ -42,10 +42,10 @@ pub(crate) enum ReproduceError {
         here: String,
     },
     /// The candidate is another.
-    #[error("this is another claim than the record's: {difference}")]
+    #[error("the sources differ from those of the record: {difference}")]
     #[diagnostic(
         code(bench::other_source),
-        help("check out the commit of the record{at}; or compare all the same with --any-source")
+        help("check out the commit of the record{at}, or compare anyway with --any-source")
     )]
     OtherSource {
         /// Which digests.
@@ -54,10 +54,10 @@ pub(crate) enum ReproduceError {
         at: String,
     },
     /// What the record was measured on is not here.
-    #[error("the record is of {recorded}, which cannot be measured here: {problem}")]
+    #[error("the record is for {recorded}, which cannot be measured here: {problem}")]
     #[diagnostic(
         code(bench::no_device),
-        help("run this on a machine that has one; `kernelwright doctor` says what is here")
+        help("run this on a machine that has it; `kernelwright doctor` shows what this machine has")
     )]
     NoDevice {
         /// The record's device.
@@ -66,10 +66,12 @@ pub(crate) enum ReproduceError {
         problem: String,
     },
     /// Nothing differs, and not everything could be compared.
-    #[error("{unknown} of {all} records could not be compared: no ratio of theirs is a result in both runs")]
+    #[error(
+        "{unknown} of {all} records could not be compared: none of their ratios is a result in both runs"
+    )]
     #[diagnostic(
         code(bench::not_compared),
-        help("the table says why; measure again on an idle machine, where the same baselines can be timed")
+        help("the table says why; rerun on an idle machine that can time the same baselines")
     )]
     NotCompared {
         /// How many.
@@ -78,10 +80,10 @@ pub(crate) enum ReproduceError {
         all: usize,
     },
     /// Figures differ.
-    #[error("{disagreeing} of {all} records do not agree with what was measured now")]
+    #[error("{disagreeing} of {all} records disagree with the new measurement")]
     #[diagnostic(
         code(bench::disagrees),
-        help("the table says which; what differs between the machines is told below it")
+        help("the table shows which; the lines below it say how the machines differ")
     )]
     Disagrees {
         /// How many.
@@ -203,8 +205,8 @@ fn device_again(
     }
     if let (Some(record), false) = (other(&here), args.any_source) {
         let difference = format!(
-            "the device code with the headers that it uses and op.toml are {here}, the record's are {} (records of \
-             before 2026-11-23 leave out headers)",
+            "the digest of the device code, its headers and op.toml is {here}, in the record it is {} (records from \
+             before 2026-11-23 do not include headers)",
             record.artifact
         );
         let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
@@ -249,7 +251,7 @@ fn compared(records: &[&Measurement], found: &[Measurement]) -> Result<Vec<repro
         let now = found.iter().find(|now| reproduce::is_same_case(record, now));
         let missing = || ReproduceError::NoDevice {
             recorded: format!("{} {} {} on {}", record.workload, record.dtype, record.regime, record.device),
-            problem: "nothing was measured that corresponds to it".to_owned(),
+            problem: "no new measurement corresponds to it".to_owned(),
         };
         Ok(reproduce::compare(record, now.ok_or_else(missing)?))
     });

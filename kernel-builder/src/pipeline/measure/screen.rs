@@ -132,7 +132,7 @@ fn candidates(
         let (candidates, of) = listed::of_tune(project, case, args.amount, args.seed)?;
         if let Some(of) = of {
             session.report.note(format!(
-                "screening {} of {of} settings of [tune], drawn with --seed {}; --limit N takes more, --all every one",
+                "screening {} of {of} settings of [tune], drawn with --seed {}; use --limit N for more, --all for every one",
                 candidates.len(),
                 args.seed,
             ));

@@ -40,14 +40,14 @@ pub(crate) enum ScreeningError {
     #[error("there is no GPU to screen on")]
     #[diagnostic(
         code(bench::no_gpu),
-        help("`kernelwright verify --device` compiles the code and tells what it would use, without a GPU")
+        help("`kernelwright verify --device` needs no GPU to compile the code and report its resources")
     )]
     NoGpu(#[source] NoDevice),
     #[error("the judge has no compiler or no Python yet")]
     #[diagnostic(code(bench::no_gpu))]
     NotReady,
-    #[error("op.toml measures no workload {}on cuda", named(name))]
-    #[diagnostic(code(bench::unknown_workload), help("the choice is {known}"))]
+    #[error("op.toml has no workload {}to measure on cuda", named(name))]
+    #[diagnostic(code(bench::unknown_workload), help("workloads to choose from: {known}"))]
     NoWorkload { name: Option<String>, known: String },
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn cases(op: &OpSpec, name: Option<&str>) -> Result<Vec<Case>, Screen
     cases.retain(|case| name.is_none_or(|name| case.workload.as_str() == name || case.id == name));
     if cases.is_empty() {
         let known = if known.is_empty() {
-            "empty: give a workload `devices = [\"cuda\"]`".to_owned()
+            "none; add `devices = [\"cuda\"]` to a workload".to_owned()
         } else {
             known.join(", ")
         };

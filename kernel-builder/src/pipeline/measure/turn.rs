@@ -23,7 +23,7 @@ pub(crate) fn on(about: &DeviceProperties, session: &Session) -> Result<FileLock
     files::lock(&path, || {
         session
             .report
-            .note(format!("another process measures on this {}; waiting until it ends", about.name));
+            .note(format!("another process is measuring on this {}; waiting until it ends", about.name));
     })
 }
 

@@ -25,12 +25,12 @@ pub(crate) const NAME: &str = "device";
 
 /// op.toml has no `[launch]`.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{}` has no [launch], so nothing says how its device code is started", op.display())]
+#[error("`{}` has no [launch], which says how to start its device code", op.display())]
 #[diagnostic(
     code(spec::no_launch),
     help(
-        "docs/reference/op-toml.md has the keys; what build.toml builds is judged by `verify` and `bench` without `--device`, \
-          and the regions of [forward] by their own files: `verify --device DIR/NAME_1.toml`"
+        "add [launch] (docs/reference/op-toml.md has the keys); to judge a build, run `verify` or `bench` without \
+         `--device`; to judge a region of [forward], name its own file: `verify --device DIR/NAME_1.toml`"
     )
 )]
 struct NoLaunch {
@@ -42,7 +42,9 @@ struct NoLaunch {
 #[error("`{name}` is a link to `{}`, which is outside of the project", real.display())]
 #[diagnostic(
     code(verify::source_outside),
-    help("copy the file into the project: device code reads nothing but the project and the toolkit")
+    help(
+        "copy the file into the project: device code can include only files of the project and the toolkit"
+    )
 )]
 struct SourceOutside {
     name: String,

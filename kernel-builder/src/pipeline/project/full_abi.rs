@@ -67,12 +67,12 @@ fn sentence(findings: &Findings, group: &[&FullAbi]) -> String {
     let mut reasons: Vec<String> = findings.reasons.iter().take(NAMED).map(ToString::to_string).collect();
     match findings.reasons.len() - reasons.len() {
         0 => {}
-        1 => reasons.push("and one reason more".to_owned()),
-        more => reasons.push(format!("and {more} reasons more")),
+        1 => reasons.push("and 1 more reason".to_owned()),
+        more => reasons.push(format!("and {more} more reasons")),
     }
     let needs = if group.len() == 1 { "needs" } else { "need" };
     format!(
-        "{backends} {needs} torch's full ABI, {} for every torch in place of {stable}: {}",
+        "{backends} {needs} torch's full ABI, so every torch has its own builds, {} instead of {stable}: {}",
         counted(builds),
         reasons.join("; ")
     )

@@ -59,7 +59,7 @@ pub enum ProjectError {
     #[diagnostic(
         code(spec::no_project),
         help(
-            "name a folder that has one, or make a project: kernelwright new OWNER/NAME --template rms-norm"
+            "name a folder that has one, or create a project: kernelwright new OWNER/NAME --template rms-norm"
         )
     )]
     NoProject {
@@ -70,7 +70,7 @@ pub enum ProjectError {
     #[error("cannot read `{}`", path.display())]
     #[diagnostic(
         code(spec::unreadable),
-        help("build.toml and op.toml are files of UTF-8 text, of at most 1 MiB, that you may read")
+        help("build.toml and op.toml must be readable UTF-8 files of at most 1 MiB")
     )]
     Unreadable {
         /// The file.
@@ -80,7 +80,7 @@ pub enum ProjectError {
         cause: Cause,
     },
     /// There is no op.toml, so nothing says what the kernel means.
-    #[error("`{}` has no op.toml, so there is nothing to {step} against", dir.display())]
+    #[error("`{}` has no op.toml, which is needed to {step}", dir.display())]
     #[diagnostic(
         code(spec::no_op),
         help(
@@ -115,11 +115,11 @@ const SOURCE_LIMIT: u64 = 8 << 20;
 
 /// What is said to be the commit is none.
 #[derive(Debug, Error, Diagnostic)]
-#[error("{} is `{text}`, which is no commit", env::COMMIT)]
+#[error("{} is not a valid commit: `{text}`", env::COMMIT)]
 #[diagnostic(
     code(base::bad_commit),
     help(
-        "write all 40 digits of it, with `-dirty` behind them where the sources differ, or leave the variable out"
+        "set all 40 digits, followed by `-dirty` if the sources differ from the commit, or unset the variable"
     )
 )]
 struct BadCommit {

@@ -57,7 +57,7 @@ impl Selection {
 pub(crate) enum SelectError {
     /// A variant was named that does not fit.
     #[error("the variant `{id}` is not for this project: {problem}")]
-    #[diagnostic(code(plan::unknown_variant), help("here it can be built for: {}", offered.join(", ")))]
+    #[diagnostic(code(plan::unknown_variant), help("variants that can be built here: {}", offered.join(", ")))]
     Unknown {
         /// What was asked for.
         id: String,
@@ -68,7 +68,7 @@ pub(crate) enum SelectError {
     },
     /// A variant was named that is right for the project, and something is missing here.
     #[error("the variant `{id}` cannot be built here: {missing}")]
-    #[diagnostic(code(plan::not_buildable), help("here it can be built for: {}", offered.join(", ")))]
+    #[diagnostic(code(plan::not_buildable), help("variants that can be built here: {}", offered.join(", ")))]
     Elsewhere {
         /// What was asked for.
         id: String,
@@ -78,8 +78,8 @@ pub(crate) enum SelectError {
         offered: Vec<String>,
     },
     /// No variant is left.
-    #[error("no variant is left: {by} leaves out what can be built here")]
-    #[diagnostic(code(plan::nothing_selected), help("without it: {}{}", offered.join(", "), more(*extent)))]
+    #[error("no variant is left: {by} excludes all that can be built here")]
+    #[diagnostic(code(plan::nothing_selected), help("variants without it: {}{}", offered.join(", "), more(*extent)))]
     Nothing {
         /// The option.
         by: String,
@@ -89,21 +89,21 @@ pub(crate) enum SelectError {
         extent: Extent,
     },
     /// `--prebuilt`, and nothing was built.
-    #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
+    #[error("no build of {} found in .kernelwright/artifacts", wanted.join(", "))]
     #[diagnostic(
         code(plan::not_built),
-        help("build without --prebuilt, or bring the folder from the machine that built it")
+        help("build without --prebuilt, or copy the folder from the machine that built it")
     )]
     NotBuilt {
         /// The variants that were wanted and are not there.
         wanted: Vec<String>,
     },
     /// `--prebuilt`, and something else lies there than what was built.
-    #[error("what lies in .kernelwright/artifacts of {} is not what was built", damaged.join(", "))]
+    #[error("damaged build in .kernelwright/artifacts: {}", damaged.join(", "))]
     #[diagnostic(
         code(plan::damaged_build),
         help(
-            "a file was changed, or a copy was cut short: build it again, or bring VARIANT/ with VARIANT.json from the machine that built it"
+            "a file was changed, or a copy is incomplete: rebuild, or copy VARIANT/ and VARIANT.json from the machine that built it"
         )
     )]
     Damaged {
@@ -115,9 +115,7 @@ pub(crate) enum SelectError {
 /// What else there would be to choose from.
 fn more(extent: Extent) -> &'static str {
     match extent {
-        Extent::Needed => {
-            "; with --all there are more to choose from, `kernelwright variants --all` lists them"
-        }
+        Extent::Needed => "; with --all there are more, which `kernelwright variants --all` lists",
         Extent::Everything => "",
     }
 }
@@ -182,7 +180,7 @@ fn not_offered(id: &str, explained: &[Explained<'_>], offered: Vec<String>) -> S
         }
         Some(Decision::Out(refusal)) => SelectError::Unknown { id, problem: refusal.to_string(), offered },
         Some(Decision::Built(_)) | None => {
-            SelectError::Unknown { id, problem: "there is no variant of that name".to_owned(), offered }
+            SelectError::Unknown { id, problem: "no variant has this name".to_owned(), offered }
         }
     }
 }

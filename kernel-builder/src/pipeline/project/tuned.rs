@@ -40,11 +40,11 @@ impl Choice {
 
 /// A table of one kind lies where one of the other would be written.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{file}` is {there}, and {wanted} is not written over it")]
+#[error("`{file}` is {there}, so {wanted} cannot replace it")]
 #[diagnostic(
     code(agent::taken),
     help(
-        "`fill` writes settings there, `bench --write-dispatch` dispatch tables: move away or delete which you do not need"
+        "`fill` writes settings there, `bench --write-dispatch` dispatch tables: move or delete the one that you do not need"
     )
 )]
 struct TableConflict {
@@ -84,14 +84,13 @@ pub(crate) fn settings(
     let about = if gpu_present() { judge::device(&mut Gpu::new())?.ok() } else { None };
     let Some(about) = about else {
         let text =
-            format!("no NVIDIA GPU here, so {} is not used: every call has the defaults", names.join(", "));
+            format!("no NVIDIA GPU here, so {} is not used: every call uses the defaults", names.join(", "));
         session.report.note(text);
         return Ok(defaults);
     };
     let nearest = tuned::nearest(&tables, &about.name, about.capability, about.multiprocessors);
     let Some(place) = nearest else {
-        let text =
-            format!("no settings for {} nor for a GPU like it: `kernelwright fill` finds them", about.name);
+        let text = format!("no settings for {} or a similar GPU; `kernelwright fill` finds them", about.name);
         session.report.note(text);
         return Ok(defaults);
     };
@@ -100,7 +99,7 @@ pub(crate) fn settings(
         session.report.note(format!("settings of {name}"));
     } else {
         let text = format!(
-            "settings of {name}, which is for {}: none are for {}; `kernelwright fill` finds them",
+            "settings of {name}, which is for {}, since there are none for {}; `kernelwright fill` finds them",
             table.device, about.name
         );
         session.report.note(text);
@@ -147,8 +146,8 @@ pub(crate) fn read_all(
         }
         if table.source != source {
             session.report.warn(format!(
-                "{name} is ignored: it is for another text of `{}`, its headers, [launch] or [tune] (source {}, here \
-                 it is {source}); `kernelwright fill` finds settings for this one",
+                "{name} is ignored: `{}`, its headers, [launch] or [tune] changed since it was written (source {}, here \
+                 it is {source}); `kernelwright fill` finds new settings",
                 project.source.name, table.source,
             ));
             continue;
@@ -178,14 +177,16 @@ pub(crate) fn of_device(
     }
     let text = files::read_text(&path)?;
     if !tuned::is_settings(&text) {
-        return Err(TableConflict { file: name, there: "no file of settings", wanted: "one" }.into());
+        return Err(
+            TableConflict { file: name, there: "not a settings file", wanted: "a settings file" }.into()
+        );
     }
     let read =
         TunedTable::read(&name, &text).and_then(|table| table.check(&name, &project.op).map(|()| table));
     match read {
         Ok(table) if table.source == source && table.device == about.name => whole.settings = table.settings,
-        Ok(_) => session.report.warn(format!("{name} is of another source or device: it is written anew")),
-        Err(error) => session.report.warn(format!("{}: it is written anew", chain(&error))),
+        Ok(_) => session.report.warn(format!("{name} is for another source or device: it will be replaced")),
+        Err(error) => session.report.warn(format!("{}: it will be replaced", chain(&error))),
     }
     Ok((name, whole))
 }
@@ -194,7 +195,7 @@ pub(crate) fn of_device(
 pub(crate) fn no_settings(path: &Path) -> Result<(), Failure> {
     if files::exists(path) && tuned::is_settings(&files::read_text(path)?) {
         let file = path.display().to_string();
-        return Err(TableConflict { file, there: "a file of settings", wanted: "a dispatch table" }.into());
+        return Err(TableConflict { file, there: "a settings file", wanted: "a dispatch table" }.into());
     }
     Ok(())
 }

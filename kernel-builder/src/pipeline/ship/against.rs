@@ -78,7 +78,7 @@ pub(crate) fn published(bundle: &Bundle, dir: &Path, session: &Session) -> Resul
 pub(crate) fn on_hub(bundle: &Bundle, target: &Target, hub: &Hub, session: &Session) -> Result<(), Failure> {
     let Some(published) = published::fetch(bundle, target, hub, session)? else {
         session.report.note(format!(
-            "branch `{}` of `{}` has no build yet, nor has a version before it: there is nobody who counts on one",
+            "branch `{}` of `{}` and the versions before it have no build yet: there is no API to compare with",
             target.branch, target.repo
         ));
         return Ok(());
@@ -105,7 +105,7 @@ fn compare(
     let Some(version) = old.iter().filter_map(|old| old.version).max() else {
         if earlier.copy.is_some() {
             session.report.note(format!(
-                "nothing in {place} says that it is a version of `{}`, so what it offers was not compared",
+                "{place} does not say that it is a version of `{}`, so its API was not compared",
                 bundle.name
             ));
         }
@@ -129,7 +129,7 @@ fn compare(
     if !gone.is_empty() && !earlier.stays {
         let gone: Vec<_> = gone.into_iter().collect();
         session.report.warn(format!(
-            "what is published in {place} is also for {}, and this package is not",
+            "the publication in {place} is also for {}, but this package is not",
             gone.join(" and ")
         ));
     }
@@ -143,9 +143,9 @@ fn compare(
         Err(PublishError::Api(ApiError::Unread { file }))
             if earlier.copy.is_some_and(|copy| file.starts_with(copy)) =>
         {
-            session.report.warn(format!(
-                "{place} has no Python that can be parsed, so what it offers was not compared"
-            ));
+            session
+                .report
+                .warn(format!("the Python code in {place} cannot be parsed, so its API was not compared"));
             return Ok(());
         }
         other => other?,
@@ -162,7 +162,7 @@ fn compare(
     }
     if bundle.version > version || (bundle.version, version) == (0, 0) {
         let changes: Vec<String> = changes.into_iter().collect();
-        session.report.note(format!("not as in version {version} of {place}: {}", changes.join("; ")));
+        session.report.note(format!("changed since version {version} of {place}: {}", changes.join("; ")));
         return Ok(());
     }
     let changes = changes.into_iter().collect();
@@ -182,9 +182,7 @@ fn variants(build: &Path, session: &Session) -> Result<Vec<Variant>, Failure> {
         let text = files::read(&build.join(&path))?;
         let Ok(metadata) = serde_json::from_slice::<Value>(&text) else {
             let path = build.join(&path);
-            session
-                .report
-                .warn(format!("{} is damaged: nothing is held against that variant", path.display()));
+            session.report.warn(format!("{} is damaged: this variant was not compared", path.display()));
             continue;
         };
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -82,9 +82,8 @@ impl Destination {
             return target(named, options, build).map(Self::Hub);
         }
         if options.is_given() {
-            let problem =
-                format!("`--to {}` is a folder, and the options of a hub mean nothing there", to.display());
-            let help = "write `--to hf` or `--to hf:OWNER/NAME`, or leave them out".to_owned();
+            let problem = format!("`--to {}` is a folder, but other options are for a hub", to.display());
+            let help = "write `--to hf` or `--to hf:OWNER/NAME`, or remove the options for a hub".to_owned();
             return Err(PublishError::BadTarget { cause: problem.into(), help });
         }
         Ok(Self::Folder(env::absolute(to)))
@@ -113,7 +112,7 @@ fn connect(session: &Session) -> Result<Hub, PublishError> {
     let hub = Hub::connect(session)?;
     if hub.is_overheard() {
         session.report.warn(format!(
-            "the token goes to {} unencrypted: use https where others can listen",
+            "the token is sent unencrypted to {}: use https on shared networks",
             hub.endpoint()
         ));
     }
@@ -133,8 +132,8 @@ pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Resul
         }
         Err(PublishError::Hub(HubError::Offline { setting })) => {
             session.report.note(format!(
-                "{setting}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
-                 of an earlier publication count on"
+                "{setting}: the hub was not contacted, so every file counts as new, and the API was not compared with an \
+                 earlier publication"
             ));
             let plan = publication::plan(bundle, target, None)?;
             Ok(plan.shown(&hub::endpoint()))
@@ -238,7 +237,7 @@ fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, P
     if let (Some(repo), false) = (&args.repo, named.is_empty())
         && repo != named
     {
-        let problem = format!("`--to` names {named}, and `--repo` {repo}");
+        let problem = format!("`--to` names {named}, but `--repo` names {repo}");
         return Err(bad(problem.into(), "name one repository"));
     }
     let repo = match (given, &own.repo_id) {
@@ -255,7 +254,7 @@ fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, P
     };
     let branch = branch.unwrap_or_else(|| format!("v{}", build.general.version.value));
     let branch =
-        branch.parse::<GitRef>().map_err(|error| bad(error.into(), "a branch is named as in \"v1\""))?;
+        branch.parse::<GitRef>().map_err(|error| bad(error.into(), "use a branch name such as \"v1\""))?;
     Ok(Target {
         repo,
         branch,

@@ -18,22 +18,20 @@ use super::package::tables;
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum LayoutError {
     /// A folder holds no build.
-    #[error("`{}` holds no build as `build --to` writes it", folder.display())]
+    #[error("`{}` has no build from `build --to`", folder.display())]
     #[diagnostic(
         code(package::no_build),
-        help("make it: kernelwright build --to {} in the project", folder.display())
+        help("run kernelwright build --to {} in the project", folder.display())
     )]
     NoBuild {
         /// The folder.
         folder: PathBuf,
     },
     /// A folder holds something of a variant that is not what was built.
-    #[error("`{}` holds {}, and not as it was built: a file was changed, or a copy was cut short", folder.display(), variants.join(", "))]
+    #[error("damaged build in `{}`: {}: a file was changed, or a copy is incomplete", folder.display(), variants.join(", "))]
     #[diagnostic(
         code(package::damaged_build),
-        help(
-            "build it again with `kernelwright build --to`, or bring the whole folder; nothing was laid out"
-        )
+        help("rebuild with `kernelwright build --to`, or copy the whole folder again; nothing was laid out")
     )]
     Damaged {
         /// The folder.
@@ -42,15 +40,15 @@ pub(crate) enum LayoutError {
         variants: Vec<String>,
     },
     /// One variant has two builds.
-    #[error("{} is in several of the folders of `--from`, and not the same in all", variants.join(", "))]
+    #[error("several folders of `--from` have different builds of {}", variants.join(", "))]
     #[diagnostic(code(package::two_builds), help("name one folder for each variant"))]
     Twice {
         /// The variants.
         variants: Vec<String>,
     },
     /// Several builds would be one.
-    #[error("`--alone` is for one build, and these are {}", variants.join(", "))]
-    #[diagnostic(code(package::not_alone), help("leave `--alone` out: each gets a folder of its own"))]
+    #[error("`--alone` takes one build, but there are several: {}", variants.join(", "))]
+    #[diagnostic(code(package::not_alone), help("remove `--alone`: each build gets its own folder"))]
     NotAlone {
         /// The builds.
         variants: Vec<String>,

@@ -22,7 +22,7 @@ use crate::verify::lost_operators;
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum LoadError {
     /// There is no published kernel there.
-    #[error("`{}` holds no published kernel: there is no build/VARIANT/metadata.json in it", dir.display())]
+    #[error("`{}` has no published kernel: build/VARIANT/metadata.json is missing", dir.display())]
     #[diagnostic(
         code(load::nothing),
         help("name the folder that was published to: kernelwright publish --to DIR")
@@ -32,10 +32,10 @@ pub(crate) enum LoadError {
         dir: PathBuf,
     },
     /// The client did not load it.
-    #[error("the `kernels` client does not load `{}` for {backend}: {problem}", dir.display())]
+    #[error("the `kernels` client failed to load `{}` for {backend}: {problem}", dir.display())]
     #[diagnostic(
         code(load::client),
-        help("build and package it again: kernelwright make; the client's own words are above")
+        help("build and package it again: kernelwright make; the client's own error is above")
     )]
     Client {
         /// The published folder.
@@ -119,7 +119,7 @@ pub(crate) struct LoadReport {
 impl LoadReport {
     /// A backend of which the client's process said nothing.
     pub(crate) fn silent(backend: &str) -> Self {
-        let reason = Some("the client did not speak of it".to_owned());
+        let reason = Some("the client did not report it".to_owned());
         Self { backend: backend.to_owned(), variant: None, names: Vec::new(), reason, skipped: false }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn package(
     let bundle = package::bundle(&contents).map_err(PackageError::into_failure)?;
     if bundle.lost_signature {
         session.report.warn(
-            "the package replaces a signed one, and has no signature: run `kernelwright sign` before you publish it",
+            "the package replaces a signed one, but is not signed: run `kernelwright sign` before you publish it",
         );
     }
     Ok(bundle)

@@ -163,7 +163,7 @@ fn plans(artifacts: &[Artifact], session: &Session) -> Result<Vec<Result<Version
 
 /// A release of torch that this machine cannot get.
 #[derive(Debug, Error)]
-#[error("torch {line} cannot be had here")]
+#[error("torch {line} is not available here")]
 struct Unavailable {
     line: Version,
     #[source]
@@ -257,7 +257,7 @@ fn outcome(
 ) -> Result<String, NotLoaded> {
     let (variant, backend) = (artifact.variant.as_str(), artifact.backend.as_str());
     let Some(loaded) = loaded else {
-        let reason = "the client did not speak of it".to_owned();
+        let reason = "the client did not report it".to_owned();
         return Err(match backend {
             "cpu" | "cuda" => {
                 let problem = format!("{variant}: {reason}");
@@ -270,7 +270,7 @@ fn outcome(
     let stands_in = lacks_stand_in(&loaded, python);
     let reason = match (loaded.variant, loaded.reason) {
         (Some(taken), _) if taken == variant => return Ok(python.torch.clone()),
-        (_, reason) => reason.unwrap_or_else(|| "the client loaded another one".to_owned()),
+        (_, reason) => reason.unwrap_or_else(|| "the client loaded another variant".to_owned()),
     };
     if loaded.skipped || stands_in {
         return Err(NotLoaded::Elsewhere(reason));

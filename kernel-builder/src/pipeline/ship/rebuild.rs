@@ -34,7 +34,7 @@ const METADATA: &str = "metadata.json";
 #[derive(Debug, Error, Diagnostic)]
 enum VerifyBuildError {
     /// There is nothing to compare.
-    #[error("`{}` holds no variant: there is no VARIANT/metadata.json in it or in its `build`", dir.display())]
+    #[error("`{}` has no variant: VARIANT/metadata.json is missing in it and in its `build`", dir.display())]
     #[diagnostic(
         code(rebuild::nothing),
         help("name the folder of a published kernel, or `build` of a project")
@@ -44,10 +44,10 @@ enum VerifyBuildError {
         dir: PathBuf,
     },
     /// The sources are of something else.
-    #[error("`{}` is of {published}, and the sources in `{}` are of {ours}", dir.display(), source_dir.display())]
+    #[error("`{}` has {published}, but the sources in `{}` are for {ours}", dir.display(), source_dir.display())]
     #[diagnostic(
         code(rebuild::other_kernel),
-        help("name its sources: --source DIR, at the commit that metadata.json has")
+        help("name its sources with --source DIR, at the commit in metadata.json")
     )]
     OtherKernel {
         /// The folder.
@@ -67,7 +67,7 @@ enum VerifyBuildError {
         problem: String,
     },
     /// A file has other bytes.
-    #[error("{variant}: {} is not what its sources make: {place}{texts}", file.display())]
+    #[error("{variant}: {} differs from a build of its sources: {place}{texts}", file.display())]
     #[diagnostic(code(rebuild::differs), help("{explanation}"))]
     Differs {
         /// The variant.
@@ -82,7 +82,7 @@ enum VerifyBuildError {
         explanation: String,
     },
     /// The sources make nothing of a variant.
-    #[error("{variant}: a build of the sources makes no such variant")]
+    #[error("{variant}: a build of the sources does not make this variant")]
     #[diagnostic(code(rebuild::differs), help("`kernelwright variants` lists what it makes"))]
     NotMade {
         /// The variant.
@@ -90,7 +90,7 @@ enum VerifyBuildError {
     },
     /// A variant was asked for that is not published.
     #[error("`{}` has no variant {}", dir.display(), variants.join(", "))]
-    #[diagnostic(code(rebuild::nothing), help("leave `--variant` out to compare all that it has"))]
+    #[diagnostic(code(rebuild::nothing), help("leave out `--variant` to compare all variants"))]
     Unpublished {
         /// The folder.
         dir: PathBuf,
@@ -215,7 +215,7 @@ pub(crate) fn rebuild(args: &Request, session: &Session) -> Result<Rebuilt, Fail
         problems.into_iter().for_each(|problem| failure.join(problem.into()));
     }
     for (variant, why) in elsewhere {
-        session.report.warn(format!("{variant} was not built again: {why}"));
+        session.report.warn(format!("{variant} was not rebuilt: {why}"));
         rows.push(Row { variant, same: None, why: Some(why) });
     }
     Ok(Rebuilt { signature, rows, failure })
@@ -244,7 +244,7 @@ fn signed(args: &Request, published: &[Published], session: &Session) -> Result<
     let Some(root) = published.first().and_then(|one| one.folder.parent()) else { return Ok(None) };
     let Some(signers) = &args.signers else {
         if signature::is_there(root) {
-            session.report.note("the package is signed: --signers FILE checks by whom");
+            session.report.note("the package is signed: --signers FILE checks its signers");
         }
         return Ok(None);
     };
@@ -321,7 +321,7 @@ fn build_again(
     let locked =
         args.selection.locked || project.files.iter().any(|path| path.as_str() == "kernelwright.lock");
     if !locked {
-        session.report.warn("the sources have no kernelwright.lock, so other wheels may be taken than then");
+        session.report.warn("the sources have no kernelwright.lock, so the rebuild may use other wheels");
     }
     let variants = published.iter().map(|one| one.variant.clone()).collect();
     let selection = Selection { variants, locked, ..args.selection.clone() };
@@ -353,8 +353,8 @@ fn compare(
     let likely = reason(&published.metadata, artifact);
     let mut problems = Vec::new();
     for (names, others, whose) in [
-        (&theirs, &ours, "published and not made from the sources"),
-        (&ours, &theirs, "made from the sources and not published"),
+        (&theirs, &ours, "published, but not built from the sources"),
+        (&ours, &theirs, "built from the sources, but not published"),
     ] {
         for file in names.iter().filter(|file| !others.contains(file)) {
             let (variant, file) = (variant.clone(), file.clone());
@@ -398,7 +398,7 @@ fn differs(
     })
 }
 
-const OTHER_SOURCES: &str = "this program and the tools are the same, so the sources are others: take the commit that \
+const OTHER_SOURCES: &str = "kernelwright and the tools are the same, so the sources differ: use the commit that \
                              metadata.json names, without changes";
 
 /// What is another than then, by what the publication says of itself.
@@ -407,7 +407,7 @@ fn reason(metadata: &Value, artifact: &Artifact) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
     if program != own {
         return Some(format!(
-            "it was built by kernelwright {program}, and this is {own}: install that version"
+            "it was built by kernelwright {program}, but this is {own}: install that version"
         ));
     }
     let tools: BTreeMap<String, String> =
@@ -417,7 +417,7 @@ fn reason(metadata: &Value, artifact: &Artifact) -> Option<String> {
         .filter(|(role, id)| artifact.tools.get(*role) != Some(id))
         .map(|(role, id)| {
             let here = artifact.tools.get(role).map_or("none", String::as_str);
-            format!("{role} was {id} and is {here}")
+            format!("{role} was {id} and is now {here}")
         })
         .collect();
     (!differing.is_empty()).then(|| format!("it was built with other tools: {}", differing.join("; ")))
@@ -446,8 +446,11 @@ fn told_commit(published: &Published, here: &Option<String>, session: &Session) 
     let Some(commit) = kernel["commit"].as_str() else { return };
     let then = if kernel["dirty"] == true { format!("{commit}-dirty") } else { commit.to_owned() };
     if here.as_ref() != Some(&then) {
-        let here = here.as_deref().unwrap_or("in no repository");
-        session.report.note(format!("{}: published from {then}, the sources are {here}", published.variant));
+        let here = here.as_deref().unwrap_or("none");
+        session.report.note(format!(
+            "{}: published from commit {then}; commit of the sources: {here}",
+            published.variant
+        ));
     }
 }
 

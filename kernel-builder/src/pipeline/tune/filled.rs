@@ -47,7 +47,7 @@ pub(crate) fn begins(case: &Case, tuner: &Tuner<'_>, session: &Session) {
     let size = match (space.count(), space.raw()) {
         (Some(count), Some(raw)) => format!("{count} of {raw} settings can run"),
         (_, Some(raw)) => format!("up to {raw} settings"),
-        _ => "more settings than can be counted".to_owned(),
+        _ => "too many settings to count".to_owned(),
     };
     let mut text = format!("{}: {size}, {} search", case.id, tuner.strategy());
     for (reason, (count, first)) in space.pruned() {
@@ -85,7 +85,7 @@ pub(crate) fn done(filled: &WorkloadResult, session: &Session) {
     };
     for (tuning, refusal) in filled.confirmed.iter().flat_map(|confirmed| &confirmed.fallen) {
         session.report.warn(format!(
-            "{} was right and then refused: {}: {}",
+            "{} passed at first and was refused later: {}: {}",
             words(tuning),
             refusal.code,
             refusal.text
@@ -116,9 +116,14 @@ pub(crate) fn verdict(confirmed: &Confirmation, of_peak: Option<f64>) -> String 
     let gain = match (&confirmed.gain, &confirmed.missed) {
         (Some(gain), _) => format!("{} over the defaults", interval(gain)),
         (None, Some((_, gain))) => {
-            format!("the defaults: the best of the search is {} over them, which is no gain", interval(gain))
+            format!(
+                "the defaults: the best setting found is {} over them, which is not a gain",
+                interval(gain)
+            )
         }
-        (None, None) if confirmed.default_seconds.is_none() => "the defaults are not right here".to_owned(),
+        (None, None) if confirmed.default_seconds.is_none() => {
+            "the defaults give wrong results here".to_owned()
+        }
         (None, None) => "the defaults: nothing is better".to_owned(),
     };
     format!("{}{copy}{peak}, {gain}", render::time(seconds))
@@ -167,8 +172,8 @@ mod tests {
         let none = Confirmation { gain: None, missed, copy_fraction: None, ..confirmed.clone() };
         assert_eq!(
             verdict(&none, Some(0.7)),
-            "19.0 us, 0.700 of the peak, the defaults: the best of the search is 1.005x [0.995, 1.015] over them, which \
-             is no gain"
+            "19.0 us, 0.700 of the peak, the defaults: the best setting found is 1.005x [0.995, 1.015] over them, which \
+             is not a gain"
         );
         let unknown = Confirmation { unknown: Some("3 samples".to_owned()), ..confirmed.clone() };
         assert_eq!(
@@ -178,6 +183,6 @@ mod tests {
         let alone = Confirmation { gain: None, missed: None, ..confirmed.clone() };
         assert!(verdict(&alone, None).ends_with("the defaults: nothing is better"));
         let wrong = Confirmation { gain: None, missed: None, default_seconds: None, ..confirmed };
-        assert!(verdict(&wrong, None).ends_with("the defaults are not right here"));
+        assert!(verdict(&wrong, None).ends_with("the defaults give wrong results here"));
     }
 }

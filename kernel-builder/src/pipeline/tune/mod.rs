@@ -75,28 +75,28 @@ enum FillError {
     #[diagnostic(
         code(agent::no_tunables),
         help(
-            "say in `[tune.NAME]` what may be varied without changing the result; docs/reference/op-toml.md has the keys"
+            "declare in `[tune.NAME]` what may vary without changing the result; docs/reference/op-toml.md has the keys"
         )
     )]
     NoTunables { dir: PathBuf },
-    #[error("op.toml holds {what} out, so no agent sees it")]
+    #[error("op.toml holds out {what}, and agents do not see held-out workloads")]
     #[diagnostic(
         code(agent::held_out),
-        help("search for others; what is found for the lengths nearest to it is used there, too")
+        help(
+            "search other workloads: held-out lengths use the settings that were found for the nearest ones"
+        )
     )]
     HeldOut { what: String },
     #[error("no setting is right for {}", names.join(", "))]
     #[diagnostic(
         code(agent::nothing_right),
-        help("`kernelwright verify --device` says what is wrong; the search above counts the reasons")
+        help("`kernelwright verify --device` says what is wrong; the lines above count the reasons")
     )]
     NothingRight { names: Vec<String> },
-    #[error("nothing was measured precisely enough for {}", names.join(", "))]
+    #[error("no setting was measured precisely enough for {}", names.join(", "))]
     #[diagnostic(
         code(agent::not_measured),
-        help(
-            "nothing was written; run `kernelwright fill` again while the machine is idle, or with a larger --budget"
-        )
+        help("nothing was written; rerun `kernelwright fill` on an idle machine, or with a larger --budget")
     )]
     NotMeasured { names: Vec<String> },
 }

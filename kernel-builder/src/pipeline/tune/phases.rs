@@ -52,11 +52,11 @@ impl Phases {
     pub(crate) fn words(&self) -> String {
         let ahead = match self.ahead.as_secs_f64() {
             seconds if seconds < 0.05 => String::new(),
-            seconds => format!(" ({seconds:.1} more beside the workload before)"),
+            seconds => format!(" ({seconds:.1} more during the workload before)"),
         };
         format!(
-            "{:.1} s: start {:.1}{ahead}, compilers waited for {:.1}, measuring {:.1}, judging {:.1}, rest {:.1}; \
-             the GPU's processes at work {:.0}% of the time",
+            "{:.1} s: start {:.1}{ahead}, waiting for compilers {:.1}, measuring {:.1}, judging {:.1}, rest {:.1}; \
+             the GPU's processes busy {:.0}% of the time",
             self.all.as_secs_f64(),
             self.start.as_secs_f64(),
             self.compile.as_secs_f64(),
@@ -99,8 +99,8 @@ mod tests {
         assert_eq!(first.data()["rest"], 2.0);
         assert_eq!(
             second.words(),
-            "31.0 s: start 0.5 (9.0 more beside the workload before), compilers waited for 0.5, measuring 18.0, judging \
-             10.0, rest 2.0; the GPU's processes at work 90% of the time"
+            "31.0 s: start 0.5 (9.0 more during the workload before), waiting for compilers 0.5, measuring 18.0, judging \
+             10.0, rest 2.0; the GPU's processes busy 90% of the time"
         );
         let sum = Phases::sum([first, second].into_iter());
         assert_eq!((sum.all, sum.start, sum.rest()), (seconds(71.0), seconds(10.0), seconds(4.0)));

@@ -50,7 +50,7 @@ pub(in crate::verify) fn judged(library: &[u8], capabilities: Option<&[String]>)
     let listed = || joined(&found.iter().cloned().collect::<Vec<_>>());
     let Some(capabilities) = capabilities else {
         let outcome = if found.is_empty() { Outcome::Passed } else { Outcome::Skipped };
-        let note = if found.is_empty() { "" } else { "; nothing says what is declared" };
+        let note = if found.is_empty() { "" } else { "; there are no declared capabilities to compare with" };
         return result(outcome, format!("{}{note}", listed()), json!({ "found": found }));
     };
     let declared = declared(capabilities);

@@ -35,10 +35,11 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         let served = torches::serving(subject.artifact, &builds);
         let then = match served.as_deref() {
             Ok([.., line]) => format!("`kernelwright verify --torch {line}` judges it"),
-            Ok([]) => "no other torch is either".to_owned(),
+            Ok([]) => "no other torch supports it either".to_owned(),
             Err(missing) => missing.to_string(),
         };
-        let summary = format!("the judge has torch {}, which this build is not for; {then}", python.torch);
+        let summary =
+            format!("this build does not support torch {}, which the judge has; {then}", python.torch);
         return Ok(vec![CheckResult::new("load", OTHER_TORCH, Outcome::Skipped, summary, json!({}))]);
     }
     let folder = files::scratch()?;
@@ -62,7 +63,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     let doubled = loaded.iter().flat_map(|package| &package.doubled).map(String::as_str);
     let lost = registration::lost(&ended.process.stderr_text(), &doubled.collect::<Vec<_>>());
     if !lost.is_empty() {
-        let mut summary = format!("torch does not take all that the import registers: {}", lost.join("; "));
+        let mut summary = format!("torch does not accept all that the import registers: {}", lost.join("; "));
         if !ended.done {
             summary += &format!("; then {}", failed.unwrap_or_else(|| silence(&ended)));
         }
@@ -75,7 +76,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         && error.contains("undefined symbol")
     {
         let summary = format!(
-            "torch's GPU libraries are stand-ins here and lack a name that the package uses: {error}"
+            "torch's GPU libraries are stand-ins here, without a name that the package uses: {error}"
         );
         return Ok(result(Outcome::Skipped, summary, facts));
     }
@@ -142,9 +143,10 @@ fn judge(subject: &mut Subject<'_>, package: &verify::Loaded, stands_in: bool) -
     let mut results = vec![CheckResult::new("load", CODE, outcome, summary, facts)];
     results.extend(elsewhere(&package.elsewhere, id));
     if package.imports_compiler {
-        let summary = "importing the package imports torch._dynamo, which takes each of its users a second; import it where \
+        let summary =
+            "importing the package imports torch._dynamo, which costs every user a second; import it where \
                        it is needed, and use torch.library in place of decorators of torch.compiler"
-            .to_owned();
+                .to_owned();
         results.push(CheckResult::new("load", SLOW_IMPORT, Outcome::Warned, summary, json!({})));
     }
     results
@@ -160,7 +162,7 @@ fn elsewhere(operators: &[String], id: &str) -> Option<CheckResult> {
         return None;
     }
     let summary = format!(
-        "defines {} outside of its own namespace, so two versions of it cannot be loaded together: torch takes \
+        "defines {} outside of its own namespace, so two versions of it cannot be loaded together: torch keeps \
          those of the first; define them under TORCH_EXTENSION_NAME",
         first_few(&names),
     );

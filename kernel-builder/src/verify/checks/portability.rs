@@ -163,7 +163,7 @@ fn gates(interface: &Interface, promise: Promise<'_>, strict: bool) -> Vec<Check
             "portability",
             CODE,
             process(interface, promise),
-            "asks a process for nothing odd".to_owned(),
+            "makes no unusual demands on a process".to_owned(),
             json!({}),
         ),
         gate(
@@ -206,8 +206,7 @@ fn manylinux(interface: &Interface, strict: bool) -> CheckResult {
         CheckResult::new("manylinux", "verify::manylinux", outcome, summary, facts)
     };
     if interface.versions.contains("GLIBC_PRIVATE") {
-        let text =
-            "uses names that glibc keeps to itself (GLIBC_PRIVATE), which another release does not have";
+        let text = "uses private names of glibc (GLIBC_PRIVATE), which other releases may not have";
         return result(Outcome::Refused, text.to_owned());
     }
     let newer: Vec<_> = interface.versions.iter().filter(|version| is_newer(version)).cloned().collect();
@@ -230,14 +229,14 @@ fn process(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
         && interface.machine != machine
     {
         wrong.push(format!(
-            "is for another processor (ELF machine {}, where {cpu} is {machine}), so {cpu} does not load it",
+            "is for another CPU (ELF machine {}, but {cpu} is {machine}), so {cpu} cannot load it",
             interface.machine
         ));
     }
     wrong.extend(interface.demands.iter().map(|demand| words(*demand).to_owned()));
     if !interface.redirected.is_empty() {
         wrong.push(format!(
-            "has the loader bring {} (DT_AUXILIARY, DT_FILTER, DT_AUDIT)",
+            "makes the loader load {} (DT_AUXILIARY, DT_FILTER, DT_AUDIT)",
             interface.redirected.join(", ")
         ));
     }
@@ -272,8 +271,10 @@ fn needed(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
     };
     let unknown: Vec<_> = names.into_iter().filter(|name| !known(name)).collect();
     if !unknown.is_empty() {
-        wrong
-            .push(format!("needs {}, which neither the system nor the framework brings", unknown.join(", ")));
+        wrong.push(format!(
+            "needs {}, which neither the system nor the framework provides",
+            unknown.join(", ")
+        ));
     }
     wrong
 }
@@ -281,7 +282,7 @@ fn needed(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
 fn needs(interface: &Interface) -> String {
     match interface.needed.as_slice() {
         [] => "needs no library".to_owned(),
-        needed => format!("the system or the framework brings {}", needed.join(", ")),
+        needed => format!("the system or the framework provides {}", needed.join(", ")),
     }
 }
 
@@ -292,8 +293,8 @@ fn torch(interface: &Interface, floor: Version) -> Vec<String> {
     let of_torch: Vec<_> = of_torch.map(|name| format!("`{name}`")).collect();
     if !of_torch.is_empty() {
         wrong.push(format!(
-            "is for torch's stable ABI but uses C++ of torch: {}; another torch need not have it: use \
-             torch::stable, or leave `stable-abi` out of build.toml",
+            "is for torch's stable ABI but uses C++ of torch: {}; other releases of torch may not have it: use \
+             torch::stable, or remove `stable-abi` from build.toml",
             first_few(&of_torch)
         ));
     }
@@ -311,14 +312,14 @@ fn machine(cpu: Cpu) -> u16 {
 fn words(demand: Demand) -> &'static str {
     match demand {
         Demand::ExecutableStack => {
-            "asks for stacks that code runs from, which hardened systems and glibc 2.41 refuse to give; link with \
-             -z noexecstack, and end assembly with `.section .note.GNU-stack`"
+            "needs an executable stack, which hardened systems and glibc 2.41 refuse; link with -z noexecstack, and \
+             end assembly with `.section .note.GNU-stack`"
         }
         Demand::WritableCode => {
-            "has code that is changed when it is loaded (DT_TEXTREL), which hardened systems refuse; compile with -fPIC"
+            "has text relocations (DT_TEXTREL), which hardened systems refuse; compile with -fPIC"
         }
         Demand::NotOpened => {
-            "is marked as a program, or as not to be opened (DF_1_PIE, DF_1_NOOPEN); link with -shared"
+            "is marked as an executable, or as closed to dlopen (DF_1_PIE, DF_1_NOOPEN); link with -shared"
         }
     }
 }
@@ -418,7 +419,7 @@ mod tests {
     #[test]
     fn another_processor_is_refused() {
         let arm = Interface { machine: 183, ..Interface::default() };
-        refused(&arm, Promise { cpu: Some(Cpu::X86_64), ..NONE }, "for another processor (ELF machine 183");
+        refused(&arm, Promise { cpu: Some(Cpu::X86_64), ..NONE }, "for another CPU (ELF machine 183");
         assert_eq!(judged(&arm, Promise { cpu: Some(Cpu::Aarch64), ..NONE }, true).0, Outcome::Passed);
     }
 
@@ -459,7 +460,7 @@ mod tests {
         let undefined =
             ["_ZN2at4_ops5empty4callE", "_ZTIN3c105ErrorE", "aoti_torch_new_tensor_handle", "_ZNSt6vectorE"];
         let library = Interface { undefined: undefined.map(str::to_owned).into(), ..Interface::default() };
-        refused(&library, ANY, "`_ZN2at4_ops5empty4callE`, `_ZTIN3c105ErrorE`; another torch");
+        refused(&library, ANY, "`_ZN2at4_ops5empty4callE`, `_ZTIN3c105ErrorE`; other releases of torch");
         assert_eq!(judged(&library, NONE, true).0, Outcome::Passed, "the full ABI is that C++");
         let later = Interface { undefined: ["torch_tag_core".to_owned()].into(), ..Interface::default() };
         refused(&later, ANY, "is for torch 2.11 and newer but uses `torch_tag_core` (of torch 2.12)");

@@ -33,11 +33,11 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     let (Some(op), Some(python)) = (subject.op, subject.python) else {
         return skipped(
             "verify::no_op",
-            "without op.toml and a Python nothing is called under compute-sanitizer",
+            "no op.toml, or no Python with torch: nothing was called under compute-sanitizer",
         );
     };
     if subject.artifact.backend != "cuda" {
-        return skipped("verify::no_device", "compute-sanitizer looks at CUDA kernels alone");
+        return skipped("verify::no_device", "compute-sanitizer checks only CUDA kernels");
     }
     let Some(loaded) = subject.loaded.as_ref().filter(|loaded| loaded.has_function) else {
         return skipped(NOT_LOADED, "the package was not loaded, so it was not called");
@@ -75,7 +75,7 @@ pub(in crate::verify) fn skipped(code: &str, summary: &str) -> Vec<CheckResult> 
 
 /// The result where there is no such tool.
 pub(in crate::verify) fn not_installed() -> Vec<CheckResult> {
-    let text = "no compute-sanitizer on PATH, in CUDA_HOME/bin or in /usr/local/cuda/bin; it comes with the CUDA toolkit";
+    let text = "compute-sanitizer not found on PATH, in CUDA_HOME/bin or in /usr/local/cuda/bin; it comes with the CUDA toolkit";
     skipped("verify::no_sanitizer", text)
 }
 

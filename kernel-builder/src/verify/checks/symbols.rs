@@ -84,7 +84,7 @@ impl Entry<'_> {
     fn missing(self) -> String {
         match self {
             Self::Module(name) => format!(
-                "exports no `{MODULE}{name}`, so Python cannot import it: the binding lacks \
+                "exports no `{MODULE}{name}`, so Python cannot import it: the binding has no \
                  REGISTER_EXTENSION(TORCH_EXTENSION_NAME) of registration.h"
             ),
             Self::AnyModule => {
@@ -113,8 +113,8 @@ pub(in crate::verify) fn judged(
     let missing = undefined::missing(&interface.undefined);
     if !missing.is_empty() {
         let text = format!(
-            "uses {}, which no source of the library defines and no library of the framework has, so it cannot be loaded; \
-             is a source missing in `src` of build.toml?",
+            "uses {}, which neither its sources nor the libraries of the framework define, so it cannot be loaded; is a \
+             source missing in `src` of build.toml?",
             named(&missing)
         );
         return (Outcome::Refused, text);
@@ -126,7 +126,7 @@ pub(in crate::verify) fn judged(
     let exported = visible(&interface.exported);
     if !exported.is_empty() {
         let text = format!(
-            "exports {}, which would take the place of the same name in another kernel; only the entry point may be \
+            "exports {}, which would replace the same name in another kernel; only the entry point may be \
              visible",
             named(&exported)
         );
@@ -201,7 +201,7 @@ mod tests {
         let undefined = names_of(&["_ZN4norm5scaleEPf", "_ZN3c105ErrorE", "memcpy"]);
         let library =
             Interface { exported: names_of(&["PyInit__norm_cpu_0"]), undefined, ..Interface::default() };
-        check(&library, false, Outcome::Refused, "uses `norm::scale`, which no source");
+        check(&library, false, Outcome::Refused, "uses `norm::scale`, which neither its sources");
     }
 
     #[test]

@@ -23,10 +23,10 @@ pub(in crate::verify) fn meaning(failure: &Failure) -> CodedText {
             ("verify::memory", format!("needs more memory than the device has: {failure}"))
         }
         Failure::Refused { trouble, .. } if trouble.fatal => {
-            ("verify::crash", format!("broke the device's context: {failure}"))
+            ("verify::crash", format!("broke the CUDA context: {failure}"))
         }
         Failure::Refused { .. } => (LAUNCH, format!("cannot be started: {failure}")),
-        Failure::Died { .. } => ("verify::crash", format!("took the worker with it: {failure}")),
+        Failure::Died { .. } => ("verify::crash", format!("crashed the worker process: {failure}")),
     }
 }
 

@@ -247,8 +247,8 @@ fn worded((code, about): Subject, cases: Vec<(String, f64)>, all: usize) -> Lint
     };
     let (summary, help) = match code {
         "lint::zeros" => (
-            format!("`{about}` is near enough to zero that zeros pass at {share}"),
-            "choose inputs, scalars or an operation whose results the bound tells from zero",
+            format!("`{about}` is so close to zero that zeros pass at {share}"),
+            "choose inputs, scalars or an operation whose results differ from zero by more than the error bound",
         ),
         "lint::constant" => (
             format!("one constant passes for `{about}` at {share}, whatever the inputs are"),
@@ -271,13 +271,13 @@ fn worded((code, about): Subject, cases: Vec<(String, f64)>, all: usize) -> Lint
                 "`{about}` has fewer than {:.0} values that the bound tells apart",
                 least.ceil().max(2.0)
             ),
-            "an answer that guesses is near: choose inputs over which the result varies more",
+            "a guess comes close: choose inputs for which the result varies more",
         ),
         "lint::tiny" => (
             format!(
-                "`{about}` deviates by {least:.1e}, so a judge with an absolute tolerance takes a constant for it"
+                "`{about}` deviates by {least:.1e}, so a constant passes a judge with an absolute tolerance"
             ),
-            "the judge here is not fooled; scale the result before it is compared elsewhere",
+            "this judge refuses the constant; scale the result before you compare it elsewhere",
         ),
         "lint::ignored_input" => (
             format!("no output changes when `{about}` is drawn anew"),
@@ -289,9 +289,9 @@ fn worded((code, about): Subject, cases: Vec<(String, f64)>, all: usize) -> Lint
         ),
         _ => (
             format!(
-                "no output changes when values change places: {about}; the product with it is never needed"
+                "no output changes when values are reordered: {about}; the product with it is never needed"
             ),
-            "the operation is less work than it looks, which is honest and no win: judge the product itself",
+            "the operation is less work than it seems, so skipping the product is no real gain: judge the product itself",
         ),
     };
     let cases = cases.into_iter().map(|(case, figure)| FindingCase { case, figure }).collect();

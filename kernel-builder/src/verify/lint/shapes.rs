@@ -55,7 +55,7 @@ fn round_lengths(op: &OpSpec, axis: &Axis) -> Option<LintFinding> {
     }
     let shown: Vec<String> = lengths.iter().map(u64::to_string).collect();
     let summary = format!(
-        "`{name}` is only ever {}: a kernel that forgets what is left over after its vectors and blocks passes",
+        "`{name}` is only ever {}: a kernel that skips the remainder after its vectors and blocks passes",
         shown.join(", "),
     );
     let help = "verify a length that no power of two divides, as 1000 or 4097; or say `multiple-of`";
@@ -71,9 +71,9 @@ fn one_shape(op: &OpSpec) -> Vec<LintFinding> {
         (has_choice && shapes.len() == 1).then(|| {
             let verb = purpose.as_str();
             let summary = format!(
-                "every workload for {verb} has the same lengths: what is right or fast there alone passes"
+                "every workload for {verb} has the same lengths: a kernel that is right or fast only there passes"
             );
-            let help = "add a workload of other lengths, best one that is held out";
+            let help = "add a workload of other lengths, preferably a held-out one";
             finding("lint::one_shape", Some(verb), summary, help)
         })
     };
@@ -85,10 +85,10 @@ fn small(op: &OpSpec, device: Device) -> Option<LintFinding> {
     let largest = op.cases(Purpose::Bench, device).iter().map(bytes).max()?;
     (largest < SMALL).then(|| {
         let summary = format!(
-            "the largest workload for bench on {device} moves {}: a time of it is that of a call",
+            "the largest workload for bench on {device} moves {}: its time is mostly that of the call",
             report::bytes(largest),
         );
-        let help = "add a workload of the size that is used in practice, 1 MiB at least";
+        let help = "add a workload of the size that is used in practice, at least 1 MiB";
         finding("lint::small_workloads", Some(device.as_str()), summary, help)
     })
 }
@@ -97,8 +97,8 @@ fn small(op: &OpSpec, device: Device) -> Option<LintFinding> {
 fn unverified(op: &OpSpec, device: Device) -> Option<LintFinding> {
     let lacks = op.cases(Purpose::Verify, device).is_empty() && !op.cases(Purpose::Bench, device).is_empty();
     lacks.then(|| {
-        let summary = format!("workloads are timed on {device}, and none is verified there");
-        let help = "let `for` of a workload on this device have \"verify\"";
+        let summary = format!("workloads are timed on {device}, but none is verified there");
+        let help = "add \"verify\" to `for` of a workload on this device";
         finding("lint::unverified", Some(device.as_str()), summary, help)
     })
 }
