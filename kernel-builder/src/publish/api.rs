@@ -78,7 +78,7 @@ pub fn read_packages(folders: &[PathBuf], python: &Path) -> Result<Vec<Api>, Pub
     })
     .map_err(ApiError::Process)?;
     if said.len() != folders.len() {
-        let output = done.stderr_text().lines().last().unwrap_or("it said nothing").to_owned();
+        let output = done.stderr_text().lines().last().unwrap_or("it printed nothing").to_owned();
         return Err(ApiError::Reader { program: python.to_owned(), output }.into());
     }
     let mut apis = Vec::new();

@@ -132,7 +132,7 @@ impl View {
         let end = match record.end {
             End::Complete => "every variant was built",
             End::Failed => "some variants could not be built",
-            End::Interrupted => "it was interrupted; the next build goes on from here",
+            End::Interrupted => "it was interrupted; the next build continues from here",
         };
         Self {
             project: record.project.clone(),
@@ -292,7 +292,7 @@ fn title(step: &Step) -> String {
     let how = match step.ended_how {
         Ended::Well => "",
         Ended::Failed => ", failed",
-        Ended::Starved => ", killed for want of memory",
+        Ended::Starved => ", killed: out of memory",
         Ended::Interrupted => ", interrupted",
     };
     let alone = if step.alone { ", alone" } else { "" };
