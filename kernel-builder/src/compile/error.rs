@@ -15,7 +15,7 @@ use crate::toolchain::portable::PortableError;
 /// Why a variant could not be built.
 #[derive(Debug, Error, Diagnostic)]
 pub enum CompileError {
-    /// The compiler or linker said no.
+    /// The compiler or linker failed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Refused(#[from] Box<CompilerMessage>),
@@ -45,7 +45,7 @@ pub enum CompileError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Portable(#[from] PortableError),
-    /// A CUDA source asks for something that only an nvcc of its own release does.
+    /// A CUDA source needs the nvcc of its own release.
     #[error(
         "failed to compile {unit} for {variant}: it needs the nvcc of CUDA {version}, which the wheels do \
          not contain"

@@ -1,4 +1,4 @@
-//! What a hub's refusals mean, and what to do about each.
+//! Errors of requests to a hub, each with the next step.
 //!
 //! Owns: the codes `hub::...`, how an answer is read as one of them. Never: holds a token.
 
@@ -13,14 +13,14 @@ use crate::exit::{self, StageError};
 
 use super::endpoint::DEFAULT;
 
-/// Why a hub could not be asked, or said no.
+/// A request to a hub that failed.
 #[derive(Debug, Error, Diagnostic)]
 pub enum HubError {
     /// A file here could not be read or written.
     #[error(transparent)]
     #[diagnostic(transparent)]
     File(#[from] FileError),
-    /// Nothing may be asked.
+    /// Network access is disabled.
     #[error("failed to contact the hub: network access is disabled by {setting}")]
     #[diagnostic(
         code(hub::offline),
@@ -30,7 +30,7 @@ pub enum HubError {
         /// The option or variable.
         setting: &'static str,
     },
-    /// `HF_ENDPOINT` is no address.
+    /// `HF_ENDPOINT` is not a valid URL.
     #[error("HF_ENDPOINT is not a valid URL: `{text}`")]
     #[diagnostic(code(hub::bad_endpoint), help("use https://HOST or http://HOST:PORT, or unset it"))]
     BadEndpoint {
@@ -47,7 +47,7 @@ pub enum HubError {
         /// Where it is from.
         from: String,
     },
-    /// Nobody said who we are.
+    /// 401 to a request without a token.
     #[error("failed to {doing}: {endpoint} requires authentication, but no token was found")]
     #[diagnostic(
         code(hub::no_token),
@@ -135,7 +135,7 @@ pub enum HubError {
         /// The branch.
         branch: String,
     },
-    /// 429, more often than there is patience for.
+    /// 429, also after several tries.
     #[error("failed to {doing}: rate limited by {endpoint} (HTTP 429){wait}")]
     #[diagnostic(
         code(hub::busy),
@@ -213,7 +213,7 @@ pub enum HubError {
         #[source]
         cause: HttpError,
     },
-    /// An answer of another kind than expected.
+    /// An answer that is not valid.
     #[error("failed to {doing}: unexpected answer from {endpoint} ({problem})")]
     #[diagnostic(
         code(hub::malformed),
@@ -236,7 +236,7 @@ pub enum HubError {
         /// Why.
         problem: String,
     },
-    /// The hub wants large files in a way that this program does not know.
+    /// The hub accepts large files only by a transfer that this program does not support.
     #[error(
         "{endpoint} accepts large files only over `{transfer}`, but this program sends them over git-lfs"
     )]

@@ -35,13 +35,13 @@ pub enum PackageError {
         /// What it looks like.
         what: String,
     },
-    /// A file that is none of a package.
+    /// A file that does not belong in a package.
     #[error("{} would be published: {problem}", file.display())]
     #[diagnostic(code(package::stray), help("remove it, or remove its ending from `pyext` in build.toml"))]
     Stray {
         /// The file in the publication.
         file: PathBuf,
-        /// How that is known.
+        /// Why.
         problem: String,
     },
     /// A build that cannot be repeated from the project's source.

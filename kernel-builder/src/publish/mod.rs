@@ -55,11 +55,11 @@ pub enum PublishError {
         /// The kernel that was to be published.
         ours: String,
     },
-    /// A hub could not be asked, or said no.
+    /// A request to the hub failed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Hub(#[from] HubError),
-    /// Nobody says which repository.
+    /// No repository is set.
     #[error("no repository of the hub is set for `{name}`")]
     #[diagnostic(
         code(publish::no_repo),
@@ -71,7 +71,7 @@ pub enum PublishError {
         /// The kernel.
         name: String,
     },
-    /// What was named is no repository or branch.
+    /// The target is not a valid repository or branch.
     #[error("not a valid target to publish to")]
     #[diagnostic(code(publish::bad_target), help("{help}"))]
     BadTarget {
@@ -81,7 +81,7 @@ pub enum PublishError {
         /// What is right.
         help: String,
     },
-    /// The repository's own rules leave a file out.
+    /// The repository's .gitignore excludes a file.
     #[error("the .gitignore of `{repo}` excludes `{path}`")]
     #[diagnostic(
         code(publish::ignored),
@@ -106,10 +106,10 @@ pub enum PublishError {
     },
 }
 
-/// What stands in the way of comparing with what is published.
+/// An API that breaks, or that cannot be compared with the published one.
 #[derive(Debug, Error, Diagnostic)]
 pub enum ApiError {
-    /// Users of what is published would lose something, and the version does not say so.
+    /// The API breaks, and the version is the same.
     #[error("this build breaks the API of version {version} of `{name}` in {place}:\n{}", listed(changes))]
     #[diagnostic(
         code(publish::api_break),

@@ -1,4 +1,4 @@
-//! What can go wrong with a toolchain, and what to do about it.
+//! Errors of toolchains, each with the next step.
 //!
 //! Owns: the messages and the exit code of this stage. Never: decides.
 
@@ -16,7 +16,7 @@ use crate::base::interrupt;
 use crate::base::process::ProcessError;
 use crate::exit::{self, StageError};
 
-/// Why there is no toolchain, or no Python.
+/// A toolchain or a Python that cannot be used.
 #[derive(Debug, Error, Diagnostic)]
 pub enum ToolchainError {
     /// No interpreter.
@@ -26,14 +26,14 @@ pub enum ToolchainError {
         help("install it (`apt install python3 python3-pip`), or set KERNELWRIGHT_PYTHON to an interpreter")
     )]
     NoPython,
-    /// KERNELWRIGHT_PYTHON names nothing.
+    /// KERNELWRIGHT_PYTHON is not a program.
     #[error("KERNELWRIGHT_PYTHON is `{asked}`, which is not a program")]
     #[diagnostic(
         code(toolchain::python_missing),
         help("unset it, or set it to an interpreter such as `/usr/bin/python3`")
     )]
     NoSuchPython {
-        /// What it says.
+        /// The value of the variable.
         asked: String,
     },
     /// The interpreter does not run.
@@ -49,7 +49,7 @@ pub enum ToolchainError {
         #[source]
         cause: Cause,
     },
-    /// Nobody can ask the package index.
+    /// Neither pip nor uv is installed.
     #[error("`{}` has no pip, and uv is not on PATH", python.display())]
     #[diagnostic(code(toolchain::pip_missing), help("install one of them: `apt install python3-pip`"))]
     NoPip {
@@ -119,7 +119,7 @@ pub enum ToolchainError {
         /// What there is.
         known: String,
     },
-    /// A folder was named for a library, and it does not hold what is wanted.
+    /// The folder of a library has another library or release.
     #[error("`{}` is not {wanted}: {problem}", folder.display())]
     #[diagnostic(
         code(toolchain::wrong_library),
@@ -133,7 +133,7 @@ pub enum ToolchainError {
         /// What it is instead.
         problem: String,
     },
-    /// A library that no wheel holds.
+    /// A library that is in no wheel.
     #[error("no wheel contains {name}, a dependency of a kernel")]
     #[diagnostic(
         code(toolchain::library_missing),
@@ -219,7 +219,7 @@ pub enum ToolchainError {
         #[source]
         cause: HttpError,
     },
-    /// What came is not what the index or the wheel promised.
+    /// A wheel or a file of it does not match its digest.
     #[error("{wheel} is damaged: {problem}")]
     #[diagnostic(
         code(toolchain::damaged),
@@ -237,7 +237,7 @@ pub enum ToolchainError {
         #[source]
         cause: Option<std::io::Error>,
     },
-    /// The wheel is no zip file that we understand.
+    /// The wheel is not a valid zip file.
     #[error("failed to read {wheel}")]
     #[diagnostic(
         code(toolchain::damaged),
@@ -250,7 +250,7 @@ pub enum ToolchainError {
         #[source]
         cause: ZipError,
     },
-    /// Downloads are refused.
+    /// Downloads are disabled.
     #[error("downloads are disabled, but these are not in the cache: {}", missing::listed(missing))]
     #[diagnostic(
         code(toolchain::offline),
@@ -263,7 +263,7 @@ pub enum ToolchainError {
         /// All of it.
         missing: Vec<Missing>,
     },
-    /// The index, or the cache, has something else than the lock.
+    /// The index or the cache has another wheel than the lock file.
     #[error("hash mismatch for {wheel}: `{}` expects {locked}, but {came}", path.display())]
     #[diagnostic(
         code(toolchain::locked),
@@ -282,7 +282,7 @@ pub enum ToolchainError {
         /// What there is.
         came: String,
     },
-    /// `--locked`, and the lock lacks something.
+    /// `--locked`, and an entry is missing in the lock file.
     #[error(
         "lock file `{}` is out of date: {missing} is missing (`--locked` prevents updating it)",
         path.display()
@@ -297,7 +297,7 @@ pub enum ToolchainError {
         /// Names and versions.
         missing: String,
     },
-    /// `--locked`, and the C++ compiler is another one.
+    /// `--locked`, and the C++ compiler is not the locked one.
     #[error(
         "lock file `{}` requires the C++ compiler {locked}, but `{}` is {here}",
         path.display(),
@@ -320,7 +320,7 @@ pub enum ToolchainError {
         /// What it is.
         here: String,
     },
-    /// A folder of KERNELWRIGHT_WHEELS holds something else than its name says.
+    /// A folder of KERNELWRIGHT_WHEELS does not match the lock file.
     #[error("`{}` does not match {wheel} in the lock file: {problem}", folder.display())]
     #[diagnostic(
         code(toolchain::supplied),
@@ -337,7 +337,7 @@ pub enum ToolchainError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The lock has no such wheel, or this version takes something else of it.
+    /// The lock file has no such wheel, or this version uses other files of it.
     #[error("lock file `{}` has no `{key}` that this version of kernelwright supports", path.display())]
     #[diagnostic(
         code(toolchain::not_in_lock),
@@ -352,7 +352,7 @@ pub enum ToolchainError {
         /// The wheel and the choice.
         key: String,
     },
-    /// A program of a wheel could not be given another loader.
+    /// Changing the loader of a program of a wheel failed.
     #[error("failed to set the loader of `{}` to that of KERNELWRIGHT_LOADER", program.display())]
     #[diagnostic(
         code(toolchain::loader),
@@ -365,7 +365,7 @@ pub enum ToolchainError {
         #[source]
         cause: Cause,
     },
-    /// The lock is none.
+    /// The lock file cannot be parsed.
     #[error("failed to read the lock file `{}`", path.display())]
     #[diagnostic(
         code(toolchain::bad_lock),
@@ -409,7 +409,7 @@ pub enum ToolchainError {
         /// What was asked.
         wanted: String,
     },
-    /// The toolkit lacks a file.
+    /// A file of the toolkit is missing.
     #[error("the CUDA toolkit `{}` has no {lacks}", root.display())]
     #[diagnostic(
         code(toolchain::system_cuda_incomplete),
@@ -418,7 +418,7 @@ pub enum ToolchainError {
     IncompleteCuda {
         /// The folder.
         root: PathBuf,
-        /// What is not there.
+        /// The missing file.
         lacks: String,
     },
     /// No compiler for a device, or one of another version.
@@ -430,7 +430,7 @@ pub enum ToolchainError {
         /// What to do.
         help: &'static str,
     },
-    /// The device's toolkit does not work, or lacks a file.
+    /// The device's toolkit does not work, or a file of it is missing.
     #[error("`{}` cannot be used: {problem}", program.display())]
     #[diagnostic(code(toolchain::device_broken), help("reinstall {name} with all its components"))]
     BrokenDevice {
@@ -438,7 +438,7 @@ pub enum ToolchainError {
         name: &'static str,
         /// The compiler or folder.
         program: PathBuf,
-        /// What it printed, or what it lacks.
+        /// What it printed, or the missing file.
         problem: String,
     },
     /// No torch in the active Python.
@@ -458,7 +458,7 @@ pub enum ToolchainError {
         /// What is there instead.
         found: String,
     },
-    /// The environment that was made does not work.
+    /// The managed environment does not work.
     #[error("the managed Python packages do not work")]
     #[diagnostic(
         code(toolchain::runtime_broken),

@@ -258,9 +258,9 @@ fn cards(record: &Record) -> Vec<Card> {
         Card {
             label: "failed",
             value: record.count(UnitOutcome::Failed).to_string(),
-            note: format!("{} not begun", record.count(UnitOutcome::Skipped)),
+            note: format!("{} not started", record.count(UnitOutcome::Skipped)),
         },
-        Card { label: "memory", value: bytes(peak), note: format!("{} were left at least", bytes(least)) },
+        Card { label: "memory", value: bytes(peak), note: format!("at least {} free", bytes(least)) },
     ]
 }
 
@@ -297,7 +297,7 @@ fn title(step: &Step) -> String {
     };
     let alone = if step.alone { ", alone" } else { "" };
     format!(
-        "{}: {}{how}{alone}\n{}\n{}, {} at its peak ({} were expected), waited {}\n{}",
+        "{}: {}{how}{alone}\n{}\n{}, {} at its peak ({} expected), waited {}\n{}",
         step.unit,
         step.step,
         step.variant,
