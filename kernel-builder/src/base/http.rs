@@ -61,13 +61,13 @@ pub enum ConnectionError {
     #[error("the connection ended early")]
     Early,
     /// No byte came for too long.
-    #[error("the server stopped sending data")]
+    #[error("the server sent no data for too long")]
     Silent,
     /// The answer is longer than one of an API may be.
     #[error("the server's answer is too long")]
     TooLong,
     /// More redirects than are followed.
-    #[error("the server redirects too often")]
+    #[error("too many redirects")]
     Circle,
     /// The request could not be made, or was not answered.
     #[error(transparent)]

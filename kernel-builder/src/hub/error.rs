@@ -47,7 +47,7 @@ pub enum HubError {
         /// Where it is from.
         from: String,
     },
-    /// 401 to a request without a token.
+    /// A request that needs a token, without one.
     #[error("failed to {doing}: {endpoint} requires authentication, but no token was found")]
     #[diagnostic(
         code(hub::no_token),
