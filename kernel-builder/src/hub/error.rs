@@ -306,8 +306,7 @@ fn permission(endpoint: &str) -> String {
         format!(
             "{token}; on the Hub, only approved users and organisations can publish kernels: request \
              approval there with \"Request Kernels Creation\". Without approval, `--create-pr` proposes the \
-             change to another \
-             owner's repository"
+             change to another owner's repository"
         )
     } else {
         format!("{token}; ask the administrator of this hub, or propose the change with `--create-pr`")
