@@ -35,7 +35,7 @@ impl std::fmt::Display for Ending {
                 Some(name) => write!(out, "was killed by {name}"),
                 None => write!(out, "was killed by signal {number}"),
             },
-            Self::Deadline => write!(out, "timed out"),
+            Self::Deadline => write!(out, "did not end before its deadline"),
             Self::OutputLimit => write!(out, "printed more than it may"),
             Self::MemoryLimit => write!(out, "used more memory than it may"),
         }
