@@ -29,7 +29,7 @@ pub enum PublishError {
     #[diagnostic(transparent)]
     File(#[from] FileError),
     /// The target folder holds something else.
-    #[error("`{}` holds files that are not a kernel published by this program", dir.display())]
+    #[error("`{}` contains files that are not a kernel published by this program", dir.display())]
     #[diagnostic(
         code(publish::foreign_folder),
         help("choose an empty or new folder with `--to DIR`; the existing files were not changed")

@@ -410,7 +410,7 @@ pub enum ToolchainError {
         wanted: String,
     },
     /// A file of the toolkit is missing.
-    #[error("the CUDA toolkit `{}` has no {lacks}", root.display())]
+    #[error("the CUDA toolkit `{}` is incomplete: {lacks} is missing", root.display())]
     #[diagnostic(
         code(toolchain::system_cuda_incomplete),
         help("install the complete toolkit, or omit `--toolchain system` to fetch one")
