@@ -7,7 +7,7 @@ use std::error::Error;
 /// A cause of any type; a text that says what is wrong is one, too.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// The message of an error and of each of its causes, the outermost first: ``cannot read `a`: permission denied``.
+/// The messages of an error and of its causes, outermost first: ``failed to read `a`: permission denied``.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string().trim_end().to_owned();
     let mut next = error.source();

@@ -50,7 +50,7 @@ impl fmt::Debug for Digest {
 
 /// What is wrong with the text of a digest.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a digest: 64 hexadecimal characters are wanted")]
+#[error("`{0}` is not a digest: 64 hexadecimal characters are expected")]
 pub struct BadDigest(String);
 
 impl FromStr for Digest {

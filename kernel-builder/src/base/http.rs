@@ -29,7 +29,7 @@ pub enum HttpError {
     #[error("the server answered {0}")]
     Status(u16),
     /// The server sends whole files only.
-    #[error("the server sends whole files only")]
+    #[error("the server does not support range requests")]
     NoRanges,
     /// The connection failed, several times.
     #[error("the connection failed (tries: {attempts})")]
@@ -61,13 +61,13 @@ pub enum ConnectionError {
     #[error("the connection ended early")]
     Early,
     /// No byte came for too long.
-    #[error("the line is silent")]
+    #[error("the server sent no data for too long")]
     Silent,
     /// The answer is longer than one of an API may be.
     #[error("the server's answer is too long")]
     TooLong,
     /// More redirects than are followed.
-    #[error("the server redirects in a circle")]
+    #[error("too many redirects")]
     Circle,
     /// The request could not be made, or was not answered.
     #[error(transparent)]

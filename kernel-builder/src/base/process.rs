@@ -384,6 +384,6 @@ mod tests {
     #[test]
     fn a_missing_program_is_named() {
         let error = run(&CommandLine::new("no-such-program-here"), within(1)).unwrap_err();
-        assert_eq!(error.to_string(), "cannot find the program `no-such-program-here`");
+        assert_eq!(error.to_string(), "program not found: `no-such-program-here`");
     }
 }

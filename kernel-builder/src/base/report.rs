@@ -319,7 +319,7 @@ mod tests {
         let file = FileError { action: "write", path: PathBuf::from("records.jsonl"), cause };
         let report = miette::Report::new(Unkept(file));
         let line = error_line(20, &report);
-        let all = "the figures could not be kept: cannot write `records.jsonl`: no space is left";
+        let all = "the figures could not be kept: failed to write `records.jsonl`: no space is left";
         assert_eq!(line["message"], all);
         assert_eq!((&line["code"], &line["help"]), (&json!("test::unkept"), &json!("make room")));
         let shown = format!("{report:?}");

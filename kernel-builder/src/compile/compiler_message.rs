@@ -13,7 +13,7 @@ use crate::base::process::{Ending, Finished};
 
 /// What a compiler or linker said when it failed.
 #[derive(Debug, Error)]
-#[error("{unit} does not build for {variant}: {message}")]
+#[error("failed to build {unit} for {variant}: {message}")]
 pub struct CompilerMessage {
     unit: String,
     variant: String,
@@ -91,23 +91,23 @@ pub fn read(
     let starved = starved_as(ending, text);
     let message = match &pointed {
         _ if starved => {
-            "the system killed the compiler for want of memory, and again with nothing beside it".to_owned()
+            "the compiler ran out of memory and was killed by the system, also when it ran alone".to_owned()
         }
         Some(pointed) if place.is_some() => {
             format!("the compiler {ending} with an error in {} line {}", pointed.file, pointed.line)
         }
         Some(pointed) => format!("{} ({}:{})", pointed.message, pointed.file, pointed.line),
-        None => last_words(text).unwrap_or_else(|| format!("the command {ending} and said nothing")),
+        None => last_words(text).unwrap_or_else(|| format!("the command {ending} without output")),
     };
     let errors = text.lines().filter(|line| point(line).is_some()).count();
     let mut more = if errors > 1 { format!("{errors} errors in all; ") } else { String::new() };
     if pointed.as_ref().is_some_and(|pointed| Path::new(pointed.file).is_absolute())
         && let Some(own) = text.lines().find_map(asked_for)
     {
-        more += &format!("asked for in {own}; ");
+        more += &format!("required from {own}; ");
     }
     let advice = if starved {
-        "end other programs, give the container more memory, or build with `-j 1`; "
+        "close other programs, give the container more memory, or build with `-j 1`; "
     } else {
         ""
     };
@@ -117,7 +117,7 @@ pub fn read(
         first_error: pointed
             .map_or_else(|| message.clone(), |at| format!("{}:{}: {}", at.file, at.line, at.message)),
         message,
-        help: format!("{advice}{more}the whole log with the command: {}", log.display()),
+        help: format!("{advice}{more}the full log with the command: {}", log.display()),
         place,
         starved,
     }
@@ -223,7 +223,7 @@ mod tests {
                     /t/f.h:127:51: error: no 'operator()'\n";
         let complaint = read("k/b.cc", "v", text, Ending::Exit(1), Path::new("log"), Path::new("."));
         let help = complaint.help().map(|help| help.to_string()).unwrap_or_default();
-        assert!(help.starts_with("asked for in k/b.cc line 6; the whole log"), "{help}");
+        assert!(help.starts_with("required from k/b.cc line 6; the full log"), "{help}");
         let own = text.replace("/t/f.h", "k/f.h");
         let complaint = read("k/b.cc", "v", &own, Ending::Exit(1), Path::new("log"), Path::new("."));
         assert!(!complaint.help().is_some_and(|help| help.to_string().contains("asked for")));

@@ -27,8 +27,8 @@ pub fn between(one: &[u8], other: &[u8], folders: [&str; 2]) -> Option<Differenc
             return Some(Difference {
                 place: "list of sections".to_owned(),
                 texts: None,
-                explanation: "one of the libraries has code or data that the other lacks: a source saw other macros, or other \
-                        files"
+                explanation: "one library has code or data that the other does not have: a source saw other \
+                              macros or files"
                     .to_owned(),
             });
         }
@@ -37,8 +37,7 @@ pub fn between(one: &[u8], other: &[u8], folders: [&str; 2]) -> Option<Differenc
             return Some(Difference {
                 place: "headers of the file".to_owned(),
                 texts: None,
-                explanation: "the linker laid the library out in another way; the same one was asked for"
-                    .to_owned(),
+                explanation: "the linker chose another layout, although the command was the same".to_owned(),
             });
         };
         let texts = texts(one, other);
@@ -87,7 +86,8 @@ fn explanation(section: &str, texts: Option<&(String, String)>, folders: [&str; 
     if let Some((one, other)) = texts {
         let path = |text: &str| folders.iter().any(|folder| text.contains(folder));
         if path(one) || path(other) {
-            return "a path of the folder that it was built in: a source or a flag of the project makes an absolute path"
+            return "a path of the folder that it was built in: a source or a flag of the project makes the \
+                    path absolute"
                 .to_owned();
         }
         if is_time(one) && is_time(other) {
@@ -96,17 +96,20 @@ fn explanation(section: &str, texts: Option<&(String, String)>, folders: [&str; 
     }
     let known = match section {
         ".nv_fatbin" | "__nv_relfatbin" => {
-            "code for the GPU: nvcc made other machine code of the same source; compare with `cuobjdump -sass`"
+            "GPU code: nvcc generated different machine code from the same source; compare with \
+             `cuobjdump -sass`"
         }
         ".text" | ".init_array" | ".eh_frame" => {
-            "the compiler made other code: a flag that draws random numbers or reads measured counts, or a source whose \
-             meaning depends on the machine"
+            "the compiler generated different code: a flag uses random numbers or profile counts, or the \
+             source depends on the machine"
         }
         ".dynsym" | ".dynstr" | ".gnu.hash" | ".symtab" | ".strtab" => {
-            "names of symbols: one of them is made from a place, a time or a process number"
+            "symbol names: one of them is derived from a path, a time or a process number"
         }
-        "" => "the file is made anew by every build and says something about it",
-        _ => "data that the sources or their headers make from something other than the files of the project",
+        "" => "every build writes this file, and its content depends on the build",
+        _ => {
+            "data that the sources or their headers derive from something other than the files of the project"
+        }
     };
     known.to_owned()
 }

@@ -15,16 +15,17 @@ use crate::toolchain::portable::PortableError;
 /// Why a variant could not be built.
 #[derive(Debug, Error, Diagnostic)]
 pub enum CompileError {
-    /// The compiler or linker said no.
+    /// The compiler or linker failed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Refused(#[from] Box<CompilerMessage>),
     /// The library would not load on systems that kernels must load on.
-    #[error("{variant} uses what systems of the manylinux_2_28 age do not have: {}", needs.join(", "))]
+    #[error("{variant} needs newer system libraries than manylinux_2_28 has: {}", needs.join(", "))]
     #[diagnostic(
         code(compile::too_new),
         help(
-            "replace these calls by ones that glibc 2.28 and libstdc++ of GCC 8 have; the kernel would not load elsewhere"
+            "replace these calls with ones that glibc 2.28 and libstdc++ of GCC 8 have; otherwise the kernel \
+             does not load on older systems"
         )
     )]
     TooNew {
@@ -34,8 +35,8 @@ pub enum CompileError {
         needs: Vec<String>,
     },
     /// Another variant failed first.
-    #[error("{variant} was not built: another one failed")]
-    #[diagnostic(code(compile::skipped), help("without --fail-fast all others are built"))]
+    #[error("{variant} was not built: another variant failed")]
+    #[diagnostic(code(compile::skipped), help("run without --fail-fast to build all other variants"))]
     Skipped {
         /// The variant.
         variant: String,
@@ -44,15 +45,15 @@ pub enum CompileError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Portable(#[from] PortableError),
-    /// A CUDA source asks for something that only an nvcc of its own release does.
+    /// A CUDA source needs the nvcc of its own release.
     #[error(
-        "{unit} cannot be compiled for {variant}: it needs an nvcc of its own release, which the wheels of CUDA {version} \
-         do not hold"
+        "failed to compile {unit} for {variant}: it needs the nvcc of CUDA {version}, which the wheels do \
+         not contain"
     )]
     #[diagnostic(
         code(compile::no_nvcc),
         help(
-            "install the CUDA {version} toolkit and set CUDA_HOME to it, or leave the flag out of build.toml"
+            "install the CUDA {version} toolkit and set CUDA_HOME to it, or remove the flag from build.toml"
         )
     )]
     NotBySteps {

@@ -71,12 +71,12 @@ impl Kind {
     /// What it is, for people.
     pub(super) fn means(self) -> &'static str {
         match self {
-            Self::Preprocess => "headers into one text",
-            Self::Compile => "C++ of the host",
+            Self::Preprocess => "preprocessing of headers",
+            Self::Compile => "host C++",
             Self::Front => "CUDA split into host and device (cudafe++)",
             Self::Device => "device code to PTX (cicc)",
             Self::Assemble => "PTX to machine code (ptxas)",
-            Self::Whole => "a device compiler with all its parts",
+            Self::Whole => "a whole device compiler",
             Self::Link => "shared libraries",
             Self::Pack => "packing",
         }

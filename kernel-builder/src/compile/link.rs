@@ -109,13 +109,15 @@ fn name_object(
         let expected = shop.slots.timeline().took(&plan.id, &unit.name).map(|(seconds, _)| seconds);
         board.expect(&plan.id, &unit.name, PendingUnit { class: unit.name.clone(), expected });
         shop.report.note(format!(
-            "{} is compiled a second time for {}: the compiler takes the extension's name apart, so the first object \
-             could not be given the real one",
+            "{} is compiled a second time for {}: the compiler splits the extension's name, so the first \
+             object could not be renamed",
             unit.name, plan.id
         ));
         let label = Label { variant: &plan.id, unit: &unit.name, step: "compile again" };
         let made = run_logged(shop, label, &command, named);
-        let (fate, took) = made.as_ref().map_or((UnitOutcome::Failed, Duration::ZERO), |log| (UnitOutcome::Compiled, log.took));
+        let (fate, took) = made
+            .as_ref()
+            .map_or((UnitOutcome::Failed, Duration::ZERO), |log| (UnitOutcome::Compiled, log.took));
         board.unit(&plan.id, &unit.name, fate, took.as_secs_f64());
         let log = made?;
         Ok(CacheEntry { bytes: files::read(&project.join(named))?, log: log.text, lasting: true })

@@ -84,14 +84,17 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &BuildPol
         Matrix::new(&shop, jobs, board, conduct).run()
     });
     if let Err(error) = slots.remember() {
-        report.warn(format!("what the build took could not be kept for the next one: {}", chain(&error)));
+        report.warn(format!(
+            "failed to save the time and memory of this build for the next one: {}",
+            chain(&error)
+        ));
     }
     cache.close(report);
     // Without the lock, another build of the project may still use them.
     if alone.is_some()
         && let Err(error) = leftovers::clear(project, jobs, &outcomes)
     {
-        report.warn(format!("what earlier builds left behind could not be removed: {}", chain(&error)));
+        report.warn(format!("failed to remove files of earlier builds: {}", chain(&error)));
     }
     tell_shared(&slots, report);
     tell_outside(&outcomes, report);
@@ -106,8 +109,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &BuildPol
     };
     if end == End::Interrupted {
         let BuildProgress { done, total, .. } = board.standing(slots.lanes(), 0.0);
-        report
-            .note(format!("{done} of {total} units are done and kept; the same command goes on from there"));
+        report.note(format!("{done} of {total} units are done and kept; run the same command to continue"));
     }
     let record = Record::new(name, end, slots.lanes(), variants.collect(), slots.timeline());
     if record.is_news() || conduct.report.is_some() {
@@ -115,7 +117,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &BuildPol
         if let Err(error) = written
             && !(end == End::Failed && error.is_about_room_or_rights())
         {
-            report.warn(format!("the report of the build could not be kept: {}", chain(&error)));
+            report.warn(format!("failed to write the build report: {}", chain(&error)));
         }
     }
     outcomes
@@ -131,7 +133,10 @@ fn alone_in(project: &Path, report: &Report) -> Option<FileLock> {
         // The first object that cannot be written says so.
         Err(error) if error.is_about_room_or_rights() => None,
         Err(error) => {
-            report.warn(format!("no other build of this project may run beside this one: {}", chain(&error)));
+            report.warn(format!(
+                "failed to lock the project, so run no other build of it at the same time: {}",
+                chain(&error)
+            ));
             None
         }
     }
@@ -166,8 +171,8 @@ fn tell_outside(outcomes: &[Outcome], report: &Report) {
     if !outside.is_empty() {
         let files = outside.into_iter().collect::<Vec<_>>().join(", ");
         report.warn(format!(
-            "the build reads files outside of the project: {files}; no one can repeat it from the project's source, so \
-             `package` will refuse it"
+            "the build reads files outside of the project: {files}; it is not reproducible from the \
+             project's source, so `package` will refuse it"
         ));
     }
 }

@@ -236,7 +236,7 @@ fn tell(news: &BuildEvent, report: &Report) {
             }),
         BuildEvent::Unit(_) => {}
         BuildEvent::Starved { unit, peak } => report.note(format!(
-            "{unit} was killed for want of memory (it held {}) and is run again with nothing beside it",
+            "{unit} was killed because the machine ran out of memory (it used {}); it runs again alone",
             bytes(*peak)
         )),
     }

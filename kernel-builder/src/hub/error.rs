@@ -1,4 +1,4 @@
-//! What a hub's refusals mean, and what to do about each.
+//! Errors of requests to a hub, each with the next step.
 //!
 //! Owns: the codes `hub::...`, how an answer is read as one of them. Never: holds a token.
 
@@ -13,61 +13,66 @@ use crate::exit::{self, StageError};
 
 use super::endpoint::DEFAULT;
 
-/// Why a hub could not be asked, or said no.
+/// A request to a hub that failed.
 #[derive(Debug, Error, Diagnostic)]
 pub enum HubError {
     /// A file here could not be read or written.
     #[error(transparent)]
     #[diagnostic(transparent)]
     File(#[from] FileError),
-    /// Nothing may be asked.
-    #[error("a hub cannot be asked: {setting} keeps this program off the network")]
-    #[diagnostic(code(hub::offline), help("leave out {setting}; `publish --to DIR` needs no network"))]
+    /// Network access is disabled.
+    #[error("failed to contact the hub: network access is disabled by {setting}")]
+    #[diagnostic(
+        code(hub::offline),
+        help("remove or unset {setting}; `publish --to DIR` works without a network")
+    )]
     Offline {
         /// The option or variable.
         setting: &'static str,
     },
-    /// `HF_ENDPOINT` is no address.
-    #[error("HF_ENDPOINT is `{text}`, which is no address of a hub")]
-    #[diagnostic(code(hub::bad_endpoint), help("write it as https://HOST or http://HOST:PORT, or unset it"))]
+    /// `HF_ENDPOINT` is not a valid URL.
+    #[error("HF_ENDPOINT is not a valid URL: `{text}`")]
+    #[diagnostic(code(hub::bad_endpoint), help("use https://HOST or http://HOST:PORT, or unset it"))]
     BadEndpoint {
         /// What it is.
         text: String,
     },
     /// The token cannot be sent.
-    #[error("{from} holds something that is no token: it has spaces or letters that a header cannot hold")]
+    #[error("{from} is not a valid token: it has spaces or characters that an HTTP header cannot contain")]
     #[diagnostic(
         code(hub::bad_token),
-        help("`hf auth login` writes a good one; HF_TOKEN is asked before the file")
+        help("run `hf auth login` to store a valid one; HF_TOKEN takes precedence over the token file")
     )]
     BadToken {
         /// Where it is from.
         from: String,
     },
-    /// Nobody said who we are.
-    #[error("could not {doing}: {endpoint} wants to know who asks, and there is no token")]
+    /// A request that needs a token, without one.
+    #[error("failed to {doing}: {endpoint} requires authentication, but no token was found")]
     #[diagnostic(
         code(hub::no_token),
         help(
-            "set HF_TOKEN to a token with write access, or run `hf auth login`, which keeps it in the stock client's file"
+            "set HF_TOKEN to a token with write access, or run `hf auth login`, which stores one in \
+             huggingface_hub's token file"
         )
     )]
     NoToken {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
     },
     /// 401.
-    #[error("could not {doing}: {endpoint} does not accept the token ({message})")]
+    #[error("failed to {doing}: {endpoint} rejected the token ({message})")]
     #[diagnostic(
         code(hub::unauthorized),
         help(
-            "it may be revoked, expired, or of another hub: make a new one with write access, then set HF_TOKEN or run `hf auth login`"
+            "the token may be revoked, expired or for another hub: create one with write access, then set \
+             HF_TOKEN or run `hf auth login`"
         )
     )]
     Unauthorized {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
@@ -75,10 +80,10 @@ pub enum HubError {
         message: String,
     },
     /// 403.
-    #[error("could not {doing}: {endpoint} does not permit it ({message})")]
+    #[error("failed to {doing}: {endpoint} denied access ({message})")]
     #[diagnostic(code(hub::forbidden), help("{help}"))]
     Forbidden {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
@@ -88,15 +93,16 @@ pub enum HubError {
         help: String,
     },
     /// 404.
-    #[error("could not {doing}: {endpoint} has no such thing ({message})")]
+    #[error("failed to {doing}: not found on {endpoint} ({message})")]
     #[diagnostic(
         code(hub::not_found),
         help(
-            "look at owner, name and version; of a private repository, a hub tells only those whose token may see it"
+            "check owner, name and version; a private repository is visible only with a token that has \
+             access to it"
         )
     )]
     NotFound {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
@@ -104,10 +110,10 @@ pub enum HubError {
         message: String,
     },
     /// 409.
-    #[error("could not {doing}: it conflicts with what {endpoint} has ({message})")]
-    #[diagnostic(code(hub::conflict), help("look at the page of the repository, then run this again"))]
+    #[error("failed to {doing}: conflict with the state of {endpoint} ({message})")]
+    #[diagnostic(code(hub::conflict), help("check the page of the repository, then run this again"))]
     Conflict {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
@@ -115,11 +121,12 @@ pub enum HubError {
         message: String,
     },
     /// 412, or the branch is not where it was.
-    #[error("somebody else changed branch `{branch}` of `{repo}` meanwhile")]
+    #[error("branch `{branch}` of `{repo}` was changed by another process during this run")]
     #[diagnostic(
         code(hub::moved),
         help(
-            "nothing of theirs was overwritten; run this again: it compares with what is there now, and uploads nothing twice"
+            "no change was overwritten; run this again: it compares with the current state, and uploads no \
+             file twice"
         )
     )]
     Moved {
@@ -128,28 +135,28 @@ pub enum HubError {
         /// The branch.
         branch: String,
     },
-    /// 429, more often than there is patience for.
-    #[error("could not {doing}: {endpoint} is asked too much (429){wait}")]
+    /// 429, also after several tries.
+    #[error("failed to {doing}: rate limited by {endpoint} (HTTP 429){wait}")]
     #[diagnostic(
         code(hub::busy),
-        help("wait, then run this again: what was uploaded stays, and is not sent again")
+        help("wait, then run this again: uploaded files are kept, and not sent again")
     )]
     Busy {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
-        /// For how long, as the hub said.
+        /// The time after which the hub accepts requests again, if it sent one.
         wait: String,
     },
     /// 402, 413, 507, or words about storage.
-    #[error("could not {doing}: {endpoint} has no room for it ({message})")]
+    #[error("failed to {doing}: not enough storage on {endpoint} ({message})")]
     #[diagnostic(
         code(hub::full),
-        help("make room in the account or organisation, publish fewer variants, or ask for a larger quota")
+        help("free space in the account or organisation, publish fewer variants, or request a larger quota")
     )]
     Full {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
@@ -157,15 +164,16 @@ pub enum HubError {
         message: String,
     },
     /// Any other 4xx.
-    #[error("could not {doing}: {endpoint} refused the request, {status} ({message})")]
+    #[error("failed to {doing}: {endpoint} rejected the request: HTTP {status} ({message})")]
     #[diagnostic(
         code(hub::refused),
         help(
-            "it says why; a hub that knows no kernels or other rules than the Hub's may refuse what the Hub takes"
+            "the reason is in parentheses; a hub without kernels, or with other rules, may reject what the \
+             Hub accepts"
         )
     )]
     Refused {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
@@ -175,13 +183,13 @@ pub enum HubError {
         message: String,
     },
     /// 5xx, again and again.
-    #[error("could not {doing}: {endpoint} fails, {status} ({message})")]
+    #[error("failed to {doing}: server error of {endpoint}: HTTP {status} ({message})")]
     #[diagnostic(
         code(hub::broken),
-        help("run this again later: what was uploaded stays, and is not sent again")
+        help("run this again later: uploaded files are kept, and not sent again")
     )]
     Broken {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
@@ -191,11 +199,11 @@ pub enum HubError {
         message: String,
     },
     /// No answer.
-    #[error("{endpoint} cannot be reached")]
+    #[error("failed to reach {endpoint}")]
     #[diagnostic(
         code(hub::unreachable),
         help(
-            "look at the connection, the proxy (HTTPS_PROXY) and HF_ENDPOINT, then run this again: it goes on where it was"
+            "check the network, the proxy (HTTPS_PROXY) and HF_ENDPOINT, then run the same command to resume"
         )
     )]
     Unreachable {
@@ -205,14 +213,14 @@ pub enum HubError {
         #[source]
         cause: HttpError,
     },
-    /// An answer of another kind than expected.
-    #[error("could not {doing}: the answer of {endpoint} is not that of a hub ({problem})")]
+    /// An answer that is not valid.
+    #[error("failed to {doing}: unexpected answer from {endpoint} ({problem})")]
     #[diagnostic(
         code(hub::malformed),
-        help("is HF_ENDPOINT the address of a hub, and not of a page before it?")
+        help("check that HF_ENDPOINT is the address of a hub, and not of a login page or a proxy")
     )]
     Malformed {
-        /// Completes "could not".
+        /// Completes "failed to".
         doing: String,
         /// The hub.
         endpoint: String,
@@ -220,16 +228,18 @@ pub enum HubError {
         problem: String,
     },
     /// The large file storage did not take a file.
-    #[error("`{path}` could not be uploaded: {problem}")]
-    #[diagnostic(code(hub::upload), help("run this again: what was uploaded stays, and is not sent again"))]
+    #[error("failed to upload `{path}`: {problem}")]
+    #[diagnostic(code(hub::upload), help("run this again: uploaded files are kept, and not sent again"))]
     Upload {
         /// The path in the repository.
         path: String,
         /// Why.
         problem: String,
     },
-    /// The hub wants large files in a way that this program does not know.
-    #[error("{endpoint} takes large files by `{transfer}` only, and this program sends them by git-lfs")]
+    /// The hub accepts large files only by a transfer that this program does not support.
+    #[error(
+        "{endpoint} accepts large files only over `{transfer}`, but this program sends them over git-lfs"
+    )]
     #[diagnostic(
         code(hub::transfer),
         help("publish to a folder (`--to DIR`), and upload it with the hub's own client: `hf upload`")
@@ -242,10 +252,7 @@ pub enum HubError {
     },
     /// Ctrl-C.
     #[error("interrupted")]
-    #[diagnostic(
-        code(base::interrupted),
-        help("what was uploaded stays; the same command goes on where this one was")
-    )]
+    #[diagnostic(code(base::interrupted), help("uploaded files are kept; run the same command to resume"))]
     Interrupted,
 }
 
@@ -261,7 +268,7 @@ impl StageError for HubError {
 
 impl HubError {
     /// What an answer that is not fine means. `message` is what the hub at `endpoint` says, `doing` completes
-    /// "could not ...", and `has_token` says whether the hub was told who asks.
+    /// "failed to ...", and `has_token` says whether the hub was told who asks.
     pub(super) fn from_answer(
         answer: &Answer,
         message: String,
@@ -284,7 +291,7 @@ impl HubError {
             404 | 410 => Self::NotFound { doing, endpoint, message },
             409 => Self::Conflict { doing, endpoint, message },
             429 => {
-                let wait = answer.wait().map(|wait| format!(" and wants {} s of quiet", wait.as_secs()));
+                let wait = answer.wait().map(|wait| format!("; retry after {} s", wait.as_secs()));
                 Self::Busy { doing, endpoint, wait: wait.unwrap_or_default() }
             }
             status @ 500.. => Self::Broken { doing, endpoint, status, message },
@@ -294,15 +301,15 @@ impl HubError {
 }
 
 fn permission(endpoint: &str) -> String {
-    let token =
-        "the token needs write access to this owner's repositories (`hf auth whoami` says whose it is)";
+    let token = "the token needs write access to this owner's repositories (`hf auth whoami` shows its user)";
     if endpoint == DEFAULT {
         format!(
-            "{token}; and on the Hub, publishing kernels is for approved accounts: the user or organisation asks for it \
-             there with \"Request Kernels Creation\". Without it, `--create-pr` proposes the change to a repository of others"
+            "{token}; on the Hub, only approved users and organisations can publish kernels: request \
+             approval there with \"Request Kernels Creation\". Without approval, `--create-pr` proposes the \
+             change to another owner's repository"
         )
     } else {
-        format!("{token}; ask whoever runs this hub. `--create-pr` proposes the change instead")
+        format!("{token}; ask the administrator of this hub, or propose the change with `--create-pr`")
     }
 }
 

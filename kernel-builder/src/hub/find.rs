@@ -157,13 +157,13 @@ impl Hub {
     /// Reads what the files of a kernel say.
     fn look(&self, repo: &RepoId, revision: Option<&str>, kernel: &mut Published) -> Result<(), HubError> {
         let missing = |message: String| HubError::NotFound {
-            doing: format!("look at `{repo}`"),
+            doing: format!("read `{repo}`"),
             endpoint: self.endpoint().to_owned(),
             message,
         };
         let refs = self
             .refs(repo)?
-            .ok_or_else(|| missing("no repository of this name, or none that we may see".to_owned()))?;
+            .ok_or_else(|| missing("the repository does not exist, or is private".to_owned()))?;
         kernel.versions = versions(&refs);
         let newest =
             kernel.versions.first().map_or_else(|| "main".to_owned(), |version| format!("v{version}"));

@@ -59,9 +59,9 @@ struct Action {
 /// A plan for parts that cannot be followed.
 #[derive(Debug, PartialEq, Eq, Error)]
 enum PartsError {
-    #[error("the hub asks for parts of `{0}` bytes")]
+    #[error("the hub sent a part size that is not valid: `{0}`")]
     Length(String),
-    #[error("the hub has {places} places for {wanted} parts of {length} bytes")]
+    #[error("the hub sent {places} upload URLs for {wanted} parts of {length} bytes")]
     Count { places: usize, wanted: u64, length: u64 },
 }
 
@@ -128,7 +128,7 @@ impl Hub {
         revision: &str,
         objects: &[Object],
     ) -> Result<Vec<PendingUpload>, HubError> {
-        let doing = format!("ask which large files `{repo}` lacks");
+        let doing = format!("query the missing large files of `{repo}`");
         let mut errands: Vec<PendingUpload> = Vec::new();
         for batch in objects.chunks(BATCH) {
             let named: Vec<Value> =
@@ -188,7 +188,8 @@ impl Hub {
                     let body = piece(&object.file, start, length.min(object.size - start));
                     let answer = self.stored(self.ask_as(Request::put(place, body), progress)?, object)?;
                     let tag = answer.header("etag").filter(|tag| !tag.is_empty());
-                    let tag = tag.ok_or_else(|| failed(format!("the storage gave part {number} no ETag")))?;
+                    let tag =
+                        tag.ok_or_else(|| failed(format!("the storage sent no ETag for part {number}")))?;
                     parts.push(json!({ "partNumber": number, "etag": tag }));
                 }
                 let body = Body::json(&json!({ "oid": object.sha256, "parts": parts }));
@@ -248,7 +249,7 @@ mod tests {
         let parted = action(json!({ "chunk_size": "4", "10": "j", "2": "b", "1": "a" }));
         assert_eq!(parted.part_length(), Some(Ok(4)));
         assert_eq!(parted.parts(9, 4).unwrap(), ["a", "b", "j"]);
-        assert!(parted.parts(8, 4).unwrap_err().to_string().contains("3 places for 2 parts"));
+        assert!(parted.parts(8, 4).unwrap_err().to_string().contains("3 upload URLs for 2 parts"));
         assert_eq!(action(json!({ "chunk_size": 7 })).part_length(), Some(Ok(7)));
         assert!(action(json!({ "chunk_size": "0" })).part_length().unwrap().is_err());
         assert_eq!(action(json!({})).part_length(), None);

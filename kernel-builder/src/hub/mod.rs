@@ -124,13 +124,13 @@ impl Hub {
         }
     }
 
-    /// What an answer that is not fine means. `doing` completes "could not ...".
+    /// What an answer that is not fine means. `doing` completes "failed to ...".
     fn refusal(&self, answer: &Answer, doing: &str) -> HubError {
         let message = self.scrubbed(&error::message(answer));
         HubError::from_answer(answer, message, doing, self.endpoint(), self.knows_us())
     }
 
-    /// The answer's content where it is fine, else what its status means. `doing` completes "could not ...".
+    /// The answer's content where it is fine, else what its status means. `doing` completes "failed to ...".
     fn done(&self, answer: Answer, doing: &str) -> Result<Answer, HubError> {
         if answer.fine() { Ok(answer) } else { Err(self.refusal(&answer, doing)) }
     }

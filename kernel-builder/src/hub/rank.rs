@@ -62,7 +62,7 @@ fn judge(subject: &Subject, kernel: Published, backend: &str) -> Option<Ranked> 
         let joined = own_words.concat();
         let spoken = !own_words.is_empty()
             && (text.windows(own_words.len()).any(|window| window == own_words) || text.contains(&joined));
-        spoken.then(|| (15.0, format!("its card speaks of `{own}`")))
+        spoken.then(|| (15.0, format!("its card mentions `{own}`")))
     });
     let named = by_name.is_some() || by_ops.is_some();
     for (gain, sentence) in [by_name, by_ops, by_card].into_iter().flatten() {
@@ -78,7 +78,7 @@ fn judge(subject: &Subject, kernel: Published, backend: &str) -> Option<Ranked> 
     if let Some(question) = &kernel.found_by
         && !named
     {
-        add_reason(3.0, format!("the hub finds it by `{question}`"));
+        add_reason(3.0, format!("the hub's search finds it for `{question}`"));
     }
     if why.is_empty() {
         return None;
@@ -90,7 +90,7 @@ fn judge(subject: &Subject, kernel: Published, backend: &str) -> Option<Ranked> 
     let here = kernel.variants.iter().find(|variant| facts::backend(variant).is_none_or(|of| of == backend));
     match here {
         Some(variant) => add_reason(10.0, format!("it has {variant}, for {backend}")),
-        None if !kernel.variants.is_empty() => add_reason(-10.0, format!("it has nothing for {backend}")),
+        None if !kernel.variants.is_empty() => add_reason(-10.0, format!("it has no variant for {backend}")),
         None => {}
     }
     if let Some(downloads) = kernel.downloads.filter(|count| *count > 0) {

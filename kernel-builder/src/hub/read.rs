@@ -210,12 +210,12 @@ impl Hub {
         let doing = format!("read `{}` of `{repo}`", self.scrubbed(&entry.path));
         let content = self.file(repo, commit, &entry.path)?;
         let content = content.ok_or_else(|| {
-            self.malformed(&doing, "it is in the list of files, and is not there".to_owned())
+            self.malformed(&doing, "it is in the list of files, but was not found".to_owned())
         })?;
         if entry.is_of(&content) {
             return Ok(content);
         }
-        Err(self.malformed(&doing, "its content is not that of the digest in the list of files".to_owned()))
+        Err(self.malformed(&doing, "its content does not match the digest in the list of files".to_owned()))
     }
 }
 

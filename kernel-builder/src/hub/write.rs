@@ -123,7 +123,7 @@ impl Hub {
         }
         body["type"] = "kernel".into();
         let url = format!("{}/api/repos/create", self.endpoint());
-        self.make(url, &body, &format!("make the repository `{repo}`"))
+        self.make(url, &body, &format!("create the repository `{repo}`"))
     }
 
     /// Asks whether there are pull requests, before anything is made for one. This changes nothing, and a hub that does
@@ -140,7 +140,7 @@ impl Hub {
     /// Makes a branch that begins where `main` is. One that is there already is no failure.
     pub fn create_branch(&self, repo: &RepoId, branch: &str) -> Result<(), HubError> {
         let url = self.api_of(repo, &format!("branch/{}", escaped(branch)));
-        self.make(url, &json!({}), &format!("make the branch `{branch}` of `{repo}`"))
+        self.make(url, &json!({}), &format!("create the branch `{branch}` of `{repo}`"))
     }
 
     fn make(&self, url: String, body: &Value, doing: &str) -> Result<(), HubError> {
@@ -156,7 +156,7 @@ impl Hub {
         onto: &CommitTarget<'_>,
         questions: &[Question<'_>],
     ) -> Result<Vec<Decision>, HubError> {
-        let doing = format!("ask how `{repo}` keeps files");
+        let doing = format!("query the upload modes of `{repo}`");
         let mut decisions = Vec::new();
         for batch in questions.chunks(BATCH) {
             let files: Vec<Value> = batch.iter().map(preupload_request).collect();
@@ -174,7 +174,7 @@ impl Hub {
                         return Err(HubError::Malformed {
                             endpoint: self.endpoint().to_owned(),
                             doing,
-                            problem: format!("nothing of `{}`", question.path),
+                            problem: format!("no upload mode for `{}`", question.path),
                         });
                     }
                 };

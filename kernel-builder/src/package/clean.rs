@@ -91,16 +91,16 @@ fn stray(path: &Path) -> Option<String> {
     let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     if let Some(hidden) = parts.clone().find(|part| part.starts_with('.')) {
         return Some(format!(
-            "`{hidden}` is hidden: a file of an editor, of git, of the system, or settings with secrets"
+            "`{hidden}` is hidden: it belongs to an editor, git or the system, or may contain secrets"
         ));
     }
     let name = parts.next_back()?;
     let ending = STRAY_ENDINGS.iter().find(|ending| name.ends_with(**ending));
     if let Some(ending) = ending {
-        return Some(format!("what ends in `{ending}` is left behind by a tool, or holds a key"));
+        return Some(format!("files that end in `{ending}` are left by tools, or contain keys"));
     }
     let known = STRAY_NAMES.contains(&name.as_str()) || (name.starts_with('#') && name.ends_with('#'));
-    known.then(|| "it is left behind by an editor or a system, or holds a key".to_owned())
+    known.then(|| "it was left by an editor or the system, or contains a key".to_owned())
 }
 
 /// The secrets in some bytes, each by its line, from 1, and what it looks like.

@@ -23,7 +23,8 @@ pub enum PackageError {
     #[diagnostic(
         code(package::secret),
         help(
-            "take it out of the project, and have it revoked: whoever saw the file has it. Nothing was written"
+            "remove it from the project and have it revoked: anyone who saw the file has it. \
+             Nothing was written"
         )
     )]
     Secret {
@@ -34,13 +35,13 @@ pub enum PackageError {
         /// What it looks like.
         what: String,
     },
-    /// A file that is none of a package.
+    /// A file that does not belong in a package.
     #[error("{} would be published: {problem}", file.display())]
-    #[diagnostic(code(package::stray), help("remove it, or leave its ending out of `pyext` in build.toml"))]
+    #[diagnostic(code(package::stray), help("remove it, or remove its ending from `pyext` in build.toml"))]
     Stray {
         /// The file in the publication.
         file: PathBuf,
-        /// How that is known.
+        /// Why.
         problem: String,
     },
     /// A build that cannot be repeated from the project's source.
@@ -48,8 +49,8 @@ pub enum PackageError {
     #[diagnostic(
         code(package::outside),
         help(
-            "copy them into the project, or add them as a git submodule, and build again: a published build must follow \
-             from the project's source"
+            "copy them into the project, or add them as a git submodule, and build again: a published build \
+             must be reproducible from the project's source"
         )
     )]
     Outside {
@@ -59,7 +60,7 @@ pub enum PackageError {
         files: Vec<String>,
     },
     /// build.toml has changed since.
-    #[error("{} was packaged as {then}, and build.toml says {now}", variant.display())]
+    #[error("{} was packaged as {then}, but build.toml says {now}", variant.display())]
     #[diagnostic(code(package::stale), help("run `kernelwright package` again"))]
     Stale {
         /// The variant in the publication.
@@ -70,11 +71,12 @@ pub enum PackageError {
         now: String,
     },
     /// A file is another one than when the variant was verified and packaged.
-    #[error("{} is not as it was packaged", file.display())]
+    #[error("{} was changed or added after packaging", file.display())]
     #[diagnostic(
         code(package::changed),
         help(
-            "nobody verified it, and clients refuse what has another digest: run `kernelwright package` again"
+            "this file was not verified, and clients refuse a file with another digest: run \
+             `kernelwright package` again"
         )
     )]
     Changed {
@@ -83,7 +85,7 @@ pub enum PackageError {
     },
     /// Libraries of the package disturb each other.
     #[error("the variants of the package cannot be loaded together: {summary}")]
-    #[diagnostic(code(verify::clash), help("`kernelwright explain verify::clash` says what is compared"))]
+    #[diagnostic(code(verify::clash), help("run `kernelwright explain verify::clash` for details"))]
     Clash {
         /// What they have in common.
         summary: String,
@@ -94,7 +96,7 @@ pub enum PackageError {
     Signature(#[from] signature::SignatureError),
     /// Several of these.
     #[error("the package has {} problems", .0.len())]
-    #[diagnostic(code(package::stray), help("each is told on its own"))]
+    #[diagnostic(code(package::stray), help("each problem is reported separately"))]
     Several(Vec<PackageError>),
 }
 

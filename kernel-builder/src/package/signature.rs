@@ -50,7 +50,8 @@ pub enum SignatureError {
     #[diagnostic(
         code(package::signing_key),
         help(
-            "name a private SSH key without a passphrase (`ssh-keygen -t ed25519 -N '' -f FILE` makes one), or the .pub file of a key in ssh-agent"
+            "use a private SSH key without a passphrase (create one with `ssh-keygen -t ed25519 -N '' -f \
+             FILE`), or the .pub file of a key in ssh-agent"
         )
     )]
     Key {
@@ -100,11 +101,12 @@ pub enum SignatureError {
         output: String,
     },
     /// Files are not those that were signed.
-    #[error("the files are not those that were signed:\n{}", listed(files))]
+    #[error("the files do not match the signature:\n{}", listed(files))]
     #[diagnostic(
         code(package::unlike_signed),
         help(
-            "if you downloaded the package, do not use it; download it again. If it is yours, run `kernelwright sign` again"
+            "if you downloaded the package, do not use it: download it again; if it is yours, run \
+             `kernelwright sign` again"
         )
     )]
     Unlike {

@@ -78,7 +78,7 @@ pub fn read_packages(folders: &[PathBuf], python: &Path) -> Result<Vec<Api>, Pub
     })
     .map_err(ApiError::Process)?;
     if said.len() != folders.len() {
-        let output = done.stderr_text().lines().last().unwrap_or("it said nothing").to_owned();
+        let output = done.stderr_text().lines().last().unwrap_or("it printed nothing").to_owned();
         return Err(ApiError::Reader { program: python.to_owned(), output }.into());
     }
     let mut apis = Vec::new();
@@ -169,14 +169,14 @@ fn call_breaks(shown: &str, old: &[Parameter], new: &[Parameter]) -> Vec<String>
                 let by_place_alone =
                     |of: &[Parameter]| of.iter().any(|it| it.0 == *name && it.1 == ParameterKind::Place);
                 if by_place_alone(new) && !by_place_alone(old) {
-                    lost.push(format!("`{shown}` takes `{name}` by place alone"));
+                    lost.push(format!("`{shown}` takes `{name}` as a positional argument only"));
                 }
             }
             Some(_) if old.iter().any(|it| it.0 == *name && it.1 == ParameterKind::Place) => {}
             None if takes_all(ParameterKind::Places) && takes_all(ParameterKind::Names) => {}
-            _ if after.contains(name) => lost.push(format!("`{shown}` takes `{name}` at another place")),
+            _ if after.contains(name) => lost.push(format!("`{shown}` takes `{name}` at another position")),
             _ if new.iter().any(|it| it.0 == *name) => {
-                lost.push(format!("`{shown}` takes `{name}` by name alone"))
+                lost.push(format!("`{shown}` takes `{name}` as a keyword argument only"))
             }
             _ => lost.push(format!("`{shown}` takes no `{name}` any more")),
         }
@@ -188,13 +188,13 @@ fn call_breaks(shown: &str, old: &[Parameter], new: &[Parameter]) -> Vec<String>
                 lost.push(format!("`{shown}` takes no `{name}` any more"));
             }
             (ParameterKind::Name, Some(is)) if is.1 == ParameterKind::Place => {
-                lost.push(format!("`{shown}` takes `{name}` by place alone"));
+                lost.push(format!("`{shown}` takes `{name}` as a positional argument only"));
             }
             (ParameterKind::Places, _) if !takes_all(ParameterKind::Places) => {
-                lost.push(format!("`{shown}` takes no further arguments by place"));
+                lost.push(format!("`{shown}` takes no further positional arguments"));
             }
             (ParameterKind::Names, _) if !takes_all(ParameterKind::Names) => {
-                lost.push(format!("`{shown}` takes no further arguments by name"));
+                lost.push(format!("`{shown}` takes no further keyword arguments"));
             }
             (_, Some(is)) if is.2 && !required => {
                 lost.push(format!("`{shown}` has no default for `{name}` any more"))
@@ -210,7 +210,7 @@ fn call_breaks(shown: &str, old: &[Parameter], new: &[Parameter]) -> Vec<String>
     };
     let unknown = |it: &&Parameter| it.2 && !old.iter().any(|was| was.0 == it.0) && !given(&it.0);
     for Parameter(name, _, _) in new.iter().filter(unknown) {
-        lost.push(format!("`{shown}` asks for `{name}`, which callers do not give"));
+        lost.push(format!("`{shown}` requires `{name}`, which callers do not pass"));
     }
     lost
 }
@@ -265,17 +265,21 @@ mod tests {
     #[test]
     fn calls_that_fail_are_told() {
         check("x, y", "x", &["`f` takes no `y` any more"]);
-        check("x, y", "y, x", &["`f` takes `x` at another place", "`f` takes `y` at another place"]);
-        check("x, y", "x, *, y", &["`f` takes `y` by name alone"]);
-        check("x", "x, y", &["`f` asks for `y`, which callers do not give"]);
+        check("x, y", "y, x", &["`f` takes `x` at another position", "`f` takes `y` at another position"]);
+        check("x, y", "x, *, y", &["`f` takes `y` as a keyword argument only"]);
+        check("x", "x, y", &["`f` requires `y`, which callers do not pass"]);
         check("x, y=", "x, y", &["`f` has no default for `y` any more"]);
         check("x, *, y", "x", &["`f` takes no `y` any more"]);
-        check("x, *args", "x", &["`f` takes no further arguments by place"]);
-        check("x, **more", "x", &["`f` takes no further arguments by name"]);
-        check("x, y", "x, /, y", &["`f` takes `x` by place alone"]);
-        check("x, *, y", "x, y, /", &["`f` takes `x` by place alone", "`f` takes `y` by place alone"]);
-        check("x, /", "x, y, /", &["`f` asks for `y`, which callers do not give"]);
-        check("x, y=, /", "x, z, /", &["`f` asks for `z`, which callers do not give"]);
+        check("x, *args", "x", &["`f` takes no further positional arguments"]);
+        check("x, **more", "x", &["`f` takes no further keyword arguments"]);
+        check("x, y", "x, /, y", &["`f` takes `x` as a positional argument only"]);
+        check(
+            "x, *, y",
+            "x, y, /",
+            &["`f` takes `x` as a positional argument only", "`f` takes `y` as a positional argument only"],
+        );
+        check("x, /", "x, y, /", &["`f` requires `y`, which callers do not pass"]);
+        check("x, y=, /", "x, z, /", &["`f` requires `z`, which callers do not pass"]);
     }
 
     #[test]

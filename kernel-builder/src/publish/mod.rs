@@ -29,21 +29,22 @@ pub enum PublishError {
     #[diagnostic(transparent)]
     File(#[from] FileError),
     /// The target folder holds something else.
-    #[error("`{}` holds files that are not a kernel published by this program", dir.display())]
+    #[error("`{}` contains files that are not a kernel published by this program", dir.display())]
     #[diagnostic(
         code(publish::foreign_folder),
-        help("choose an empty or new folder with `--to DIR`; the files there are left as they are")
+        help("choose an empty or new folder with `--to DIR`; the existing files were not changed")
     )]
     ForeignFolder {
         /// The folder.
         dir: PathBuf,
     },
     /// The target folder holds another kernel.
-    #[error("{place} holds the kernel `{there}`, not `{ours}`")]
+    #[error("{place} contains the kernel `{there}`, not `{ours}`")]
     #[diagnostic(
         code(publish::other_kernel),
         help(
-            "a folder, and a branch of a hub, holds one kernel, which this one would replace; choose another with `--to`"
+            "a folder, and a branch of a hub, contains one kernel, which publishing would replace; choose \
+             another with `--to`"
         )
     )]
     OtherKernel {
@@ -54,24 +55,24 @@ pub enum PublishError {
         /// The kernel that was to be published.
         ours: String,
     },
-    /// A hub could not be asked, or said no.
+    /// A request to the hub failed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Hub(#[from] HubError),
-    /// Nobody says which repository.
-    #[error("nothing says which repository of the hub `{name}` is published to")]
+    /// No repository is set.
+    #[error("no repository of the hub is set for `{name}`")]
     #[diagnostic(
         code(publish::no_repo),
         help(
-            "name it: kernelwright publish --to hf:OWNER/{name}, or `repo-id` in [general.hub] of build.toml"
+            "run `kernelwright publish --to hf:OWNER/{name}`, or set `repo-id` in [general.hub] of build.toml"
         )
     )]
     NoRepo {
         /// The kernel.
         name: String,
     },
-    /// What was named is no repository or branch.
-    #[error("nothing can be published there")]
+    /// The target is not a valid repository or branch.
+    #[error("not a valid target to publish to")]
     #[diagnostic(code(publish::bad_target), help("{help}"))]
     BadTarget {
         /// What is wrong.
@@ -80,11 +81,11 @@ pub enum PublishError {
         /// What is right.
         help: String,
     },
-    /// The repository's own rules leave a file out.
-    #[error("the .gitignore of `{repo}` leaves out `{path}`")]
+    /// The repository's .gitignore excludes a file.
+    #[error("the .gitignore of `{repo}` excludes `{path}`")]
     #[diagnostic(
         code(publish::ignored),
-        help("take the line out of the .gitignore there: without this file, the kernel would not load")
+        help("remove the line from the .gitignore there: without this file, the kernel does not load")
     )]
     Ignored {
         /// The repository.
@@ -98,22 +99,22 @@ pub enum PublishError {
     Api(#[from] ApiError),
     /// There is no bundle.
     #[error("`{}` has no bundle to publish", project.display())]
-    #[diagnostic(code(publish::no_bundle), help("make one: kernelwright package {}", project.display()))]
+    #[diagnostic(code(publish::no_bundle), help("create one: kernelwright package {}", project.display()))]
     NoBundle {
         /// The project.
         project: PathBuf,
     },
 }
 
-/// What stands in the way of comparing with what is published.
+/// An API that breaks, or that cannot be compared with the published one.
 #[derive(Debug, Error, Diagnostic)]
 pub enum ApiError {
-    /// Users of what is published would lose something, and the version does not say so.
-    #[error("version {version} of `{name}` in {place} offers what this build does not:\n{}", listed(changes))]
+    /// The API breaks, and the version is the same.
+    #[error("this build breaks the API of version {version} of `{name}` in {place}:\n{}", listed(changes))]
     #[diagnostic(
         code(publish::api_break),
         help(
-            "who loads version {version} counts on it: set `version = {}` in build.toml, or bring it back",
+            "users of version {version} rely on it: set `version = {}` in build.toml, or restore it",
             version + 1
         )
     )]
@@ -128,30 +129,36 @@ pub enum ApiError {
         changes: Vec<String>,
     },
     /// There is nothing to compare with.
-    #[error("`{}` holds no published kernel: there is no build/VARIANT/metadata.json in it", dir.display())]
+    #[error(
+        "`{}` does not contain a published kernel: build/VARIANT/metadata.json is missing",
+        dir.display()
+    )]
     #[diagnostic(
         code(publish::not_published),
-        help("name the folder of a published kernel, or leave --against out")
+        help("use the folder of a published kernel, or omit --against")
     )]
     Nothing {
         /// The folder.
         dir: PathBuf,
     },
     /// A package whose Python cannot be parsed.
-    #[error("`{}` is missing or no Python, so what the package offers cannot be compared", file.display())]
+    #[error(
+        "`{}` is missing or not valid Python, so the API of the package cannot be compared",
+        file.display()
+    )]
     #[diagnostic(
         code(publish::unread_api),
-        help("`python -m py_compile` says where; a package begins with an __init__.py")
+        help("run `python -m py_compile` on it to find the error; a package needs an __init__.py")
     )]
     Unread {
         /// The file.
         file: PathBuf,
     },
     /// The child that parses gave no answer.
-    #[error("`{}` did not read the packages: {output}", program.display())]
+    #[error("`{}` failed to read the packages: {output}", program.display())]
     #[diagnostic(
         code(publish::unread_api),
-        help("Python 3.8 or newer is needed; KERNELWRIGHT_PYTHON names one")
+        help("Python 3.8 or newer is required; set KERNELWRIGHT_PYTHON to one")
     )]
     Reader {
         /// The interpreter.

@@ -139,7 +139,7 @@ impl Schema {
         }
         let known = |is: &&Argument| self.arguments.iter().any(|was| was.name == is.name);
         let asks = new.arguments.iter().filter(|is| !known(is)).any(|is| is.default.is_none());
-        asks.then_some("asks for more arguments")
+        asks.then_some("requires more arguments")
     }
 
     /// Whether the text of this one ends with the whole text of another.
@@ -256,7 +256,7 @@ mod tests {
         check(old, old, None);
         check(old, "f(Tensor x, float eps, int k=1) -> Tensor", None);
         check(old, "f(Tensor x, float eps=1e-6, *, int k=1) -> Tensor", None);
-        check(old, "f(Tensor x, float eps, int k) -> Tensor", Some("asks for more arguments"));
+        check(old, "f(Tensor x, float eps, int k) -> Tensor", Some("requires more arguments"));
         check(old, "f(float eps, Tensor x) -> Tensor", Some("takes other arguments"));
         check(old, "f(Tensor x, float epsilon) -> Tensor", Some("takes other arguments"));
         check(old, "f(Tensor(a!) x, float eps) -> Tensor", Some("takes other arguments"));

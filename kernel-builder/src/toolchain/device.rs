@@ -37,7 +37,7 @@ pub(super) fn resolve(
     let wanted = toolkit.version();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found.version) {
         let place = found.program.display();
-        let problem = format!("version {wanted} is wanted, and `{place}` is of version {}", found.version);
+        let problem = format!("version {wanted} is required, but `{place}` is version {}", found.version);
         return Err(ToolchainError::NoDevice { problem, help: help(toolkit.id()) });
     }
     match toolkit {
@@ -97,9 +97,9 @@ fn find(session: &Session, backend: BackendId) -> Result<DeviceCompiler, Toolcha
 /// How a person names another one.
 pub(super) const fn help(backend: BackendId) -> &'static str {
     match backend {
-        BackendId::Xpu => "ONEAPI_ROOT names another installation",
-        BackendId::Metal => "`xcode-select -s` names another Xcode",
-        _ => "ROCM_PATH names another installation",
+        BackendId::Xpu => "set ONEAPI_ROOT to use another installation",
+        BackendId::Metal => "run `xcode-select -s` to use another Xcode",
+        _ => "set ROCM_PATH to use another installation",
     }
 }
 

@@ -65,7 +65,7 @@ impl Finding {
     /// A program that is there and did not say what it is.
     fn silent(subject: &'static str, program: &str, limit: Duration) -> Self {
         let found = format!("no answer from `{program}` in {} s", limit.as_secs());
-        let cost = "whether it works is not known; the machine may be busy";
+        let cost = "it is unknown whether it works; the machine may be busy";
         Self::without(subject, Health::Unknown, &found, cost, "kernelwright doctor")
     }
 
@@ -187,7 +187,7 @@ fn active_python(session: &Session) -> Finding {
 
 fn torch(session: &Session) -> Finding {
     let Ok(python) = interpreter::active(session, Question::Identity) else {
-        return Finding::without("PyTorch", Health::Optional, "no Python to ask", "see Python", "");
+        return Finding::without("PyTorch", Health::Optional, "no Python found", "see Python", "");
     };
     match python.has_torch() {
         Some(place) => Finding::ok("PyTorch", format!("in the active Python, {}", place.display())),
@@ -212,7 +212,7 @@ fn python_headers(session: &Session) -> Finding {
             subject,
             Health::Optional,
             "no Python.h",
-            "torch.compile cannot compile on the CPU, so it is no baseline there; kernels do not need it",
+            "torch.compile does not work on the CPU, so it is not a baseline there; kernels do not need it",
             "apt install python3-dev",
         ),
     }
@@ -236,7 +236,7 @@ fn installer_of(pip: Answer, uv: Option<PathBuf>) -> Finding {
         (Answer::Missing | Answer::Broken, None) => Finding::without(
             "pip or uv",
             Health::Missing,
-            "neither",
+            "neither was found",
             "no toolchain can be fetched; `--toolchain system` works",
             "apt install python3-pip",
         ),
@@ -251,7 +251,7 @@ fn git(_: &Session) -> Finding {
             "git",
             Health::Optional,
             absence(&answer),
-            "`new` makes no repository, and records lack the commit",
+            "`new` creates no git repository, and records have no commit hash",
             "apt install git",
         ),
     }
@@ -307,7 +307,7 @@ fn agents(_: &Session) -> Finding {
             "Agents",
             Health::Optional,
             &format!("none of {}", AGENTS.join(", ")),
-            "no model writes candidates; kernels that people write are not affected",
+            "no agent can write candidates; kernels written by hand are not affected",
             "npm install -g @anthropic-ai/claude-code",
         );
     }
@@ -355,7 +355,7 @@ fn cache(session: &Session) -> Finding {
             "Cache",
             Health::Optional,
             "empty",
-            "the first run fetches what it uses (0.3 GB for cpu and CUDA without a GPU)",
+            "the first run fetches its toolchain (0.3 GB for cpu and CUDA without a GPU)",
             "",
         );
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a toolchain, and what to do about it.
+//! Errors of toolchains, each with the next step.
 //!
 //! Owns: the messages and the exit code of this stage. Never: decides.
 
@@ -16,31 +16,31 @@ use crate::base::interrupt;
 use crate::base::process::ProcessError;
 use crate::exit::{self, StageError};
 
-/// Why there is no toolchain, or no Python.
+/// A toolchain or a Python that cannot be used.
 #[derive(Debug, Error, Diagnostic)]
 pub enum ToolchainError {
     /// No interpreter.
-    #[error("there is no Python: neither `python3` nor `python` is on PATH")]
+    #[error("Python not found: neither `python3` nor `python` is on PATH")]
     #[diagnostic(
         code(toolchain::python_missing),
-        help("install it (`apt install python3 python3-pip`), or name one in KERNELWRIGHT_PYTHON")
+        help("install it (`apt install python3 python3-pip`), or set KERNELWRIGHT_PYTHON to an interpreter")
     )]
     NoPython,
-    /// KERNELWRIGHT_PYTHON names nothing.
-    #[error("KERNELWRIGHT_PYTHON names `{asked}`, which is not a program")]
+    /// KERNELWRIGHT_PYTHON is not a program.
+    #[error("KERNELWRIGHT_PYTHON is `{asked}`, which is not a program")]
     #[diagnostic(
         code(toolchain::python_missing),
-        help("unset it, or name an interpreter such as `/usr/bin/python3`")
+        help("unset it, or set it to an interpreter such as `/usr/bin/python3`")
     )]
     NoSuchPython {
-        /// What it says.
+        /// The value of the variable.
         asked: String,
     },
     /// The interpreter does not run.
-    #[error("`{}` cannot be used", program.display())]
+    #[error("`{}` is not a working Python", program.display())]
     #[diagnostic(
         code(toolchain::python_broken),
-        help("repair it, or name another one in KERNELWRIGHT_PYTHON")
+        help("repair it, or set KERNELWRIGHT_PYTHON to another interpreter")
     )]
     BrokenPython {
         /// The interpreter.
@@ -49,28 +49,28 @@ pub enum ToolchainError {
         #[source]
         cause: Cause,
     },
-    /// Nobody can ask the package index.
-    #[error("`{}` has no pip, and there is no uv on PATH", python.display())]
+    /// Neither pip nor uv is installed.
+    #[error("`{}` has no pip, and uv is not on PATH", python.display())]
     #[diagnostic(code(toolchain::pip_missing), help("install one of them: `apt install python3-pip`"))]
     NoPip {
         /// The interpreter.
         python: PathBuf,
     },
     /// No C++ compiler.
-    #[error("there is no C++ compiler: {asked}")]
+    #[error("C++ compiler not found: {asked}")]
     #[diagnostic(
         code(toolchain::compiler_missing),
-        help("install one (`apt install g++`), or name one in the environment variable CXX")
+        help("install one (`apt install g++`), or set the environment variable CXX to one")
     )]
     NoCompiler {
         /// Where it was looked for.
         asked: String,
     },
     /// The compiler does not work.
-    #[error("`{}` cannot be used as a C++ compiler: {output}", program.display())]
+    #[error("`{}` is not a working C++ compiler: {output}", program.display())]
     #[diagnostic(
         code(toolchain::compiler_broken),
-        help("reinstall it (`apt install g++`), or name another one in CXX")
+        help("reinstall it (`apt install g++`), or set CXX to another one")
     )]
     BrokenCompiler {
         /// The compiler.
@@ -95,7 +95,8 @@ pub enum ToolchainError {
     #[diagnostic(
         code(toolchain::unknown_torch),
         help(
-            "name one of the known releases; a torch that the active Python has is used as it is: `build --toolchain system` compiles with it, and `verify` without `--torch` judges with it"
+            "use one of the known releases, or the torch of the active Python: `build --toolchain system` \
+             compiles with it, and `verify` without `--torch` verifies with it"
         )
     )]
     UnknownTorch {
@@ -105,10 +106,10 @@ pub enum ToolchainError {
         known: String,
     },
     /// A header library without pins.
-    #[error("no wheel is known that holds {name} {version}; known: {known}")]
+    #[error("no wheel is known for {name} {version}; known: {known}")]
     #[diagnostic(
         code(toolchain::unknown_part),
-        help("ask for one of the known versions, or name a folder that has this one: `--cutlass-dir DIR`")
+        help("use one of the known versions, or a folder with this one: `--cutlass-dir DIR`")
     )]
     UnknownPart {
         /// Which library.
@@ -118,11 +119,11 @@ pub enum ToolchainError {
         /// What there is.
         known: String,
     },
-    /// A folder was named for a library, and it does not hold what is wanted.
+    /// The folder of a library has another library or release.
     #[error("`{}` is not {wanted}: {problem}", folder.display())]
     #[diagnostic(
         code(toolchain::wrong_library),
-        help("name the folder above `include`, of the release that `depends` asks for")
+        help("use the folder that contains `include`, of the release that `depends` lists")
     )]
     WrongLibrary {
         /// The folder.
@@ -132,11 +133,11 @@ pub enum ToolchainError {
         /// What it is instead.
         problem: String,
     },
-    /// A library that no wheel holds.
-    #[error("no wheel holds {name}, on which a kernel depends")]
+    /// A library that is in no wheel.
+    #[error("no wheel contains {name}, a dependency of a kernel")]
     #[diagnostic(
         code(toolchain::library_missing),
-        help("get it from {from} and name its folder: `--dependency-dir {name}=DIR`")
+        help("get it from {from} and pass its folder: `--dependency-dir {name}=DIR`")
     )]
     NoLibrary {
         /// As build.toml writes it.
@@ -146,12 +147,12 @@ pub enum ToolchainError {
     },
     /// A Python that PyTorch has no wheels for.
     #[error(
-        "PyTorch {torch} has no wheels for Python {version} (`{}`); it has them for {oldest} to {newest}",
+        "PyTorch {torch} has no wheels for Python {version} (`{}`); supported: {oldest} to {newest}",
         python.display()
     )]
     #[diagnostic(
         code(toolchain::python_unserved),
-        help("name another Python in KERNELWRIGHT_PYTHON, e.g. `KERNELWRIGHT_PYTHON=python{newest}`")
+        help("set KERNELWRIGHT_PYTHON to another Python, e.g. `KERNELWRIGHT_PYTHON=python{newest}`")
     )]
     NoTorchForPython {
         /// The release.
@@ -166,11 +167,12 @@ pub enum ToolchainError {
         newest: String,
     },
     /// The index did not answer, or has no such release.
-    #[error("pip cannot find {wanted}")]
+    #[error("pip failed to find {wanted}")]
     #[diagnostic(
         code(toolchain::index),
         help(
-            "check the network and pip's settings (`pip config list`); PyTorch has no wheels for Pythons that are very old or very new: name another one in KERNELWRIGHT_PYTHON"
+            "check the network and pip's settings (`pip config list`); PyTorch has no wheels for very old or \
+             very new Python versions: set KERNELWRIGHT_PYTHON to another Python"
         )
     )]
     Index {
@@ -181,10 +183,10 @@ pub enum ToolchainError {
         cause: Cause,
     },
     /// Pip could not install.
-    #[error("pip cannot install {wanted}: {output}")]
+    #[error("pip failed to install {wanted}: {output}")]
     #[diagnostic(
         code(toolchain::install),
-        help("check the network, the free space of the cache and `pip config list`")
+        help("check the network, the free space of the cache and pip's settings (`pip config list`)")
     )]
     Install {
         /// Requirements.
@@ -205,10 +207,10 @@ pub enum ToolchainError {
         cause: FileError,
     },
     /// The download failed.
-    #[error("cannot fetch {wheel}")]
+    #[error("failed to fetch {wheel}")]
     #[diagnostic(
         code(toolchain::download),
-        help("check the network and run the same command again: it continues where it stopped")
+        help("check the network, then run the same command again to resume the download")
     )]
     Download {
         /// The wheel.
@@ -217,12 +219,13 @@ pub enum ToolchainError {
         #[source]
         cause: HttpError,
     },
-    /// What came is not what the index or the wheel promised.
+    /// A wheel or a file of it does not match its digest.
     #[error("{wheel} is damaged: {problem}")]
     #[diagnostic(
         code(toolchain::damaged),
         help(
-            "run the same command again; when it happens twice, a mirror or proxy between here and the index serves wrong bytes"
+            "run the same command again; if it fails again, a mirror or proxy in front of the package index \
+             serves damaged files"
         )
     )]
     Damaged {
@@ -234,11 +237,11 @@ pub enum ToolchainError {
         #[source]
         cause: Option<std::io::Error>,
     },
-    /// The wheel is no zip file that we understand.
-    #[error("{wheel} cannot be read")]
+    /// The wheel is not a valid zip file.
+    #[error("failed to read {wheel}")]
     #[diagnostic(
         code(toolchain::damaged),
-        help("run the same command again; else report it with the name of the wheel")
+        help("run the same command again; if it fails again, report the name of the wheel")
     )]
     NotAZip {
         /// The wheel.
@@ -247,24 +250,26 @@ pub enum ToolchainError {
         #[source]
         cause: ZipError,
     },
-    /// Downloads are refused.
-    #[error("this has to be fetched, but downloads are off: {}", missing::listed(missing))]
+    /// Downloads are disabled.
+    #[error("downloads are disabled, but these are not in the cache: {}", missing::listed(missing))]
     #[diagnostic(
         code(toolchain::offline),
         help(
-            "fetch it while there is a network: `kernelwright toolchain fetch` in the project, without `--offline` and with KERNELWRIGHT_OFFLINE unset"
+            "with a network, run `kernelwright toolchain fetch` in the project, without `--offline` and with \
+             KERNELWRIGHT_OFFLINE unset"
         )
     )]
     Offline {
         /// All of it.
         missing: Vec<Missing>,
     },
-    /// The index, or the cache, has something else than the lock.
-    #[error("`{}` is about another {wheel}: locked is {locked}; {came}", path.display())]
+    /// The index or the cache has another wheel than the lock file.
+    #[error("hash mismatch for {wheel}: `{}` expects {locked}, but {came}", path.display())]
     #[diagnostic(
         code(toolchain::locked),
         help(
-            "where the change is meant, remove that entry from the file and run again; else the index serves other bytes than when it was locked, and should be asked why"
+            "if the change is intended, remove that entry from the file and run again; otherwise find out \
+             why the package index serves another file than when it was locked"
         )
     )]
     Locked {
@@ -277,13 +282,14 @@ pub enum ToolchainError {
         /// What there is.
         came: String,
     },
-    /// `--locked`, and the lock lacks something.
-    #[error("`{}` does not have {missing}, and `--locked` adds nothing", path.display())]
+    /// `--locked`, and an entry is missing in the lock file.
+    #[error(
+        "lock file `{}` is out of date: {missing} is missing (`--locked` prevents updating it)",
+        path.display()
+    )]
     #[diagnostic(
         code(toolchain::not_locked),
-        help(
-            "run `kernelwright toolchain fetch` without `--locked` in the project, and keep the file with its sources"
-        )
+        help("run `kernelwright toolchain fetch` without `--locked` in the project, and commit the file")
     )]
     NotLocked {
         /// The lock.
@@ -291,12 +297,17 @@ pub enum ToolchainError {
         /// Names and versions.
         missing: String,
     },
-    /// `--locked`, and the C++ compiler is another one.
-    #[error("`{}` has the C++ compiler {locked}, and `{}` is {here}", path.display(), program.display())]
+    /// `--locked`, and the C++ compiler is not the locked one.
+    #[error(
+        "lock file `{}` requires the C++ compiler {locked}, but `{}` is {here}",
+        path.display(),
+        program.display()
+    )]
     #[diagnostic(
         code(toolchain::other_compiler),
         help(
-            "build where that compiler is, or name it by CXX; where the change is meant, run `kernelwright lock --compiler`; without `--locked` any compiler will do"
+            "set CXX to that compiler, or build on a machine that has it; if the change is intended, run \
+             `kernelwright lock --compiler`; without `--locked`, any compiler is accepted"
         )
     )]
     OtherCompiler {
@@ -309,12 +320,13 @@ pub enum ToolchainError {
         /// What it is.
         here: String,
     },
-    /// A folder of KERNELWRIGHT_WHEELS holds something else than its name says.
-    #[error("`{}` is not what is taken of {wheel}: {problem}", folder.display())]
+    /// A folder of KERNELWRIGHT_WHEELS does not match the lock file.
+    #[error("`{}` does not match {wheel} in the lock file: {problem}", folder.display())]
     #[diagnostic(
         code(toolchain::supplied),
         help(
-            "make it again with `kernelwright toolchain export`, by the version of this program that wrote kernelwright.lock, or leave it out of KERNELWRIGHT_WHEELS"
+            "create it again with `kernelwright toolchain export`, using the version of kernelwright that \
+             wrote kernelwright.lock, or remove it from KERNELWRIGHT_WHEELS"
         )
     )]
     Supplied {
@@ -325,12 +337,13 @@ pub enum ToolchainError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The lock has no such wheel, or this version takes something else of it.
-    #[error("`{}` has no `{key}` that this version of kernelwright knows", path.display())]
+    /// The lock file has no such wheel, or this version uses other files of it.
+    #[error("lock file `{}` has no `{key}` that this version of kernelwright supports", path.display())]
     #[diagnostic(
         code(toolchain::not_in_lock),
         help(
-            "`kernelwright lock` writes the variants of the project and their wheels; what another version locked is locked again by it"
+            "run `kernelwright lock`: it writes the variants of the project and their wheels, and replaces \
+             entries of other versions"
         )
     )]
     NotInLock {
@@ -339,11 +352,11 @@ pub enum ToolchainError {
         /// The wheel and the choice.
         key: String,
     },
-    /// A program of a wheel could not be given another loader.
-    #[error("`{}` cannot be given the loader that KERNELWRIGHT_LOADER names", program.display())]
+    /// Changing the loader of a program of a wheel failed.
+    #[error("failed to set the loader of `{}` to that of KERNELWRIGHT_LOADER", program.display())]
     #[diagnostic(
         code(toolchain::loader),
-        help("install `patchelf`, or unset KERNELWRIGHT_LOADER where /lib64/ld-linux-x86-64.so.2 is there")
+        help("install `patchelf`, or unset KERNELWRIGHT_LOADER if /lib64/ld-linux-x86-64.so.2 exists")
     )]
     Loader {
         /// The program.
@@ -352,11 +365,11 @@ pub enum ToolchainError {
         #[source]
         cause: Cause,
     },
-    /// The lock is none.
-    #[error("cannot read `{}`", path.display())]
+    /// The lock file cannot be parsed.
+    #[error("failed to read the lock file `{}`", path.display())]
     #[diagnostic(
         code(toolchain::bad_lock),
-        help("bring it back from version control, or remove it: it is written again")
+        help("restore it from version control, or delete it to have it written again")
     )]
     BadLock {
         /// The lock.
@@ -366,24 +379,27 @@ pub enum ToolchainError {
         cause: Cause,
     },
     /// Nothing is removed from a cache in use.
-    #[error("another run of kernelwright is using the cache `{}`", cache.display())]
-    #[diagnostic(code(toolchain::in_use), help("nothing was removed; try again when that run is over"))]
+    #[error("the cache `{}` is in use by another process of kernelwright", cache.display())]
+    #[diagnostic(
+        code(toolchain::in_use),
+        help("nothing was removed; try again after that process has ended")
+    )]
     InUse {
         /// The cache.
         cache: PathBuf,
     },
     /// No installed CUDA.
-    #[error("there is no installed CUDA toolkit: neither CUDA_HOME nor PATH has `nvcc`")]
+    #[error("CUDA toolkit not found: `nvcc` is neither in CUDA_HOME nor on PATH")]
     #[diagnostic(
         code(toolchain::system_cuda_missing),
-        help("set CUDA_HOME (often /usr/local/cuda), or leave out `--toolchain system`: it is fetched then")
+        help("set CUDA_HOME (often /usr/local/cuda), or omit `--toolchain system` to fetch a toolkit")
     )]
     NoSystemCuda,
     /// Another CUDA is installed.
-    #[error("the installed CUDA toolkit is version {found}, but {wanted} is wanted (`{}`)", nvcc.display())]
+    #[error("the installed CUDA toolkit is version {found}, but {wanted} is required (`{}`)", nvcc.display())]
     #[diagnostic(
         code(toolchain::system_cuda_version),
-        help("set CUDA_HOME to CUDA {wanted}, or leave out `--toolchain system`: it is fetched then")
+        help("set CUDA_HOME to CUDA {wanted}, or omit `--toolchain system` to fetch it")
     )]
     WrongSystemCuda {
         /// The compiler that was found.
@@ -393,16 +409,16 @@ pub enum ToolchainError {
         /// What was asked.
         wanted: String,
     },
-    /// The toolkit lacks a file.
-    #[error("the CUDA toolkit `{}` has no {lacks}", root.display())]
+    /// A file of the toolkit is missing.
+    #[error("the CUDA toolkit `{}` is incomplete: {lacks} is missing", root.display())]
     #[diagnostic(
         code(toolchain::system_cuda_incomplete),
-        help("install the whole toolkit, or leave out `--toolchain system`")
+        help("install the complete toolkit, or omit `--toolchain system` to fetch one")
     )]
     IncompleteCuda {
         /// The folder.
         root: PathBuf,
-        /// What is not there.
+        /// The missing file.
         lacks: String,
     },
     /// No compiler for a device, or one of another version.
@@ -414,15 +430,15 @@ pub enum ToolchainError {
         /// What to do.
         help: &'static str,
     },
-    /// The device's toolkit does not work, or lacks a file.
+    /// The device's toolkit does not work, or a file of it is missing.
     #[error("`{}` cannot be used: {problem}", program.display())]
-    #[diagnostic(code(toolchain::device_broken), help("install the whole of {name} again"))]
+    #[diagnostic(code(toolchain::device_broken), help("reinstall {name} with all its components"))]
     BrokenDevice {
         /// What people call it.
         name: &'static str,
         /// The compiler or folder.
         program: PathBuf,
-        /// What it printed, or what it lacks.
+        /// What it printed, or the missing file.
         problem: String,
     },
     /// No torch in the active Python.
@@ -430,7 +446,8 @@ pub enum ToolchainError {
     #[diagnostic(
         code(toolchain::system_torch),
         help(
-            "install it there (`pip install torch=={wanted}.*`), name another Python in KERNELWRIGHT_PYTHON, or leave out `--toolchain system`"
+            "install it there (`pip install torch=={wanted}.*`), set KERNELWRIGHT_PYTHON to another Python, \
+             or omit `--toolchain system`"
         )
     )]
     NoSystemTorch {
@@ -441,12 +458,13 @@ pub enum ToolchainError {
         /// What is there instead.
         found: String,
     },
-    /// The environment that was made does not work.
+    /// The managed environment does not work.
     #[error("the managed Python packages do not work")]
     #[diagnostic(
         code(toolchain::runtime_broken),
         help(
-            "remove the folder `python` of the cache and try again; else name a Python with torch in KERNELWRIGHT_PYTHON"
+            "delete the folder `python` of the cache and try again, or set KERNELWRIGHT_PYTHON to a Python \
+             with torch"
         )
     )]
     BrokenRuntime {

@@ -156,7 +156,9 @@ impl Job<'_> {
         let _lock = entry
             .lock(|| {
                 self.waits.call_once(|| {
-                    self.session.report.note(format!("waiting for another run that is fetching {subject}"));
+                    self.session
+                        .report
+                        .note(format!("waiting for another process that is fetching {subject}"));
                 });
             })
             .map_err(interrupted_or)?;
@@ -284,7 +286,7 @@ impl Job<'_> {
             })
             .ok_or_else(|| ToolchainError::Damaged {
                 wheel: self.wheel().to_owned(),
-                problem: "it has no RECORD".to_owned(),
+                problem: "its RECORD is missing".to_owned(),
                 cause: None,
             })?;
         let span = Span::new(record.place.start, record.place.end);
@@ -335,7 +337,7 @@ impl Job<'_> {
         };
         let (length, _) = files::stamp(file)?;
         if digest_of(file).as_deref() != Some(&self.located.release.sha256) {
-            return Err(damaged("it does not have the sha256 that the index gives"));
+            return Err(damaged("it does not match the SHA-256 of the package index"));
         }
         let members = read_directory(file, length)?
             .map_err(|cause| ToolchainError::NotAZip { wheel: self.wheel().to_owned(), cause })?;
@@ -351,7 +353,7 @@ impl Job<'_> {
         match part.take.iter().find(|take| !wanted.iter().any(|member| member.name.starts_with(*take))) {
             Some(take) => Err(ToolchainError::Damaged {
                 wheel: self.wheel().to_owned(),
-                problem: format!("it holds nothing that begins with {take}"),
+                problem: format!("it contains no file that begins with {take}"),
                 cause: None,
             }),
             None => Ok(wanted),

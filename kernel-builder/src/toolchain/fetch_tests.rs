@@ -131,7 +131,7 @@ fn a_member_that_record_does_not_promise_is_refused() {
     let error = bench.fetch(&server.url(), &sha256(&good)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "part-1.0-py3-none-any.whl is damaged: kit/bin/tool does not have the sha256 that the wheel's RECORD gives"
+        "part-1.0-py3-none-any.whl is damaged: kit/bin/tool does not match the SHA-256 in the wheel's RECORD"
     );
     // The next run does not continue with the wrong bytes.
     let server = Server::start(good.clone(), []);
@@ -154,7 +154,7 @@ fn without_ranges_the_whole_wheel_is_checked() {
     let (bench, wheel) = (Bench::new(), wheel());
     let server = Server::without_ranges(wheel.clone());
     let error = bench.fetch(&server.url(), &sha256(b"something else")).unwrap_err();
-    assert!(error.to_string().ends_with("it does not have the sha256 that the index gives"), "{error}");
+    assert!(error.to_string().ends_with("it does not match the SHA-256 of the package index"), "{error}");
     let stored = bench.fetch(&server.url(), &sha256(&wheel)).unwrap();
     assert_eq!(files::read(&stored.files.join("kit/bin/tool")).unwrap(), noise(5_000));
 }
@@ -270,7 +270,7 @@ fn what_is_handed_in_and_is_not_what_is_locked_is_refused() {
     files::write(&tree.join("kit/include/a.h"), HEADER).unwrap();
     files::write(&tree.join("more"), "").unwrap();
     let more = bench.handed(folder.path(), &lock).unwrap_err().to_string();
-    assert!(more.contains("more is no part of it"), "{more}");
+    assert!(more.contains("more is not part of it"), "{more}");
     files::remove_dir(&tree).unwrap();
     files::write(&folder.path().join("part-1.0-py3-none-any.whl"), &wheel[1..]).unwrap();
     let other = bench.handed(folder.path(), &lock).unwrap_err();

@@ -253,7 +253,7 @@ fn fetch_pip(
     session.report.emit(&Event::Done {
         action: "fetched",
         subject: &wanted,
-        detail: "to ask the package index without fetching whole wheels (1.8 MB)",
+        detail: "to query the package index without fetching whole wheels (1.8 MB)",
         seconds: started.elapsed().as_secs_f64(),
         cached: false,
     });
@@ -273,11 +273,11 @@ fn errors_of(done: &Finished) -> String {
 /// A report of pip that cannot be used.
 #[derive(Debug, Error)]
 enum ReportError {
-    #[error("its report cannot be read")]
+    #[error("failed to read its report")]
     Json(#[from] serde_json::Error),
-    #[error("its report lacks {0}")]
+    #[error("{0} is missing in its report")]
     Lacks(String),
-    #[error("the index gives no sha256 for {0}")]
+    #[error("the package index has no SHA-256 for {0}")]
     NoDigest(String),
 }
 
@@ -369,11 +369,11 @@ mod tests {
     fn says_what_the_report_lacks() {
         assert_eq!(
             read_report(REPORT, &[&part("absent")]).unwrap_err().to_string(),
-            "its report lacks absent"
+            "absent is missing in its report"
         );
         assert_eq!(
             read_report(REPORT, &[&part("other")]).unwrap_err().to_string(),
-            "the index gives no sha256 for other"
+            "the package index has no SHA-256 for other"
         );
     }
 }

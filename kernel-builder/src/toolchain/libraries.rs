@@ -99,7 +99,7 @@ fn library(
         return Err(ToolchainError::WrongLibrary {
             folder: folder.clone(),
             wanted: name.to_owned(),
-            problem: format!("it has no {marker}"),
+            problem: format!("{marker} is missing"),
         });
     }
     let include = if marker.starts_with("include/") {
@@ -139,9 +139,9 @@ impl Folder {
             problem: problem.to_owned(),
         };
         let text = files::read_text(&path.join("include/cutlass/version.h"))
-            .map_err(|_| wrong("it has no include/cutlass/version.h that can be read"))?;
+            .map_err(|_| wrong("failed to read its include/cutlass/version.h"))?;
         let (line, version) =
-            release(&text).ok_or_else(|| wrong("its include/cutlass/version.h names no version"))?;
+            release(&text).ok_or_else(|| wrong("its include/cutlass/version.h has no version"))?;
         Ok(Self { path, line, version })
     }
 }

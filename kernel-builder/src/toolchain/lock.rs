@@ -162,7 +162,7 @@ impl Lock {
             match self.locked_wheel(part) {
                 Some(locked) if locked.file != file || locked.sha256 != sha256 => {
                     let describe = |file: &str, sha256: &str| format!("{file} with sha256 {sha256}");
-                    let came = format!("the package index gives {}", describe(file, sha256));
+                    let came = format!("the package index has {}", describe(file, sha256));
                     return Err(self.differs(&locked, describe(&locked.file, &locked.sha256), came));
                 }
                 Some(_) => {}
@@ -197,7 +197,7 @@ impl Lock {
                     return Err(self.differs(
                         &locked,
                         describe(&locked),
-                        format!("here is {}", describe(wheel)),
+                        format!("the fetched one is {}", describe(wheel)),
                     ));
                 }
                 None if self.frozen => unlocked.push(format!("{} {}", wheel.name, wheel.version)),
@@ -238,7 +238,9 @@ impl Lock {
         let mut all = read(path)?;
         all.wheel.extend(added.iter().cloned());
         if let Err(error) = files::write_if_changed(path, render(all)) {
-            session.report.warn(format!("what was fetched is not locked: {}", chain(&error)));
+            session
+                .report
+                .warn(format!("failed to add the fetched wheels to the lock file: {}", chain(&error)));
         }
         Ok(())
     }
@@ -305,7 +307,7 @@ fn read(path: &Path) -> Result<Text, ToolchainError> {
     let text: Text = toml::from_str(&files::read_text(path)?).map_err(|error| broken(error.into()))?;
     match text.format {
         1 => Ok(text),
-        other => Err(broken(format!("it is of format {other}, and this version knows format 1").into())),
+        other => Err(broken(format!("format {other} is not supported: this version reads format 1").into())),
     }
 }
 

@@ -30,12 +30,12 @@ pub(super) fn place() -> Option<PathBuf> {
 /// The finder with the version of the SDK.
 pub(super) fn find(session: &Session) -> Result<DeviceCompiler, ToolchainError> {
     let program = place().ok_or_else(|| ToolchainError::NoDevice {
-        problem: "no xcrun on PATH: Metal is compiled by Xcode on macOS".to_owned(),
+        problem: "xcrun not found on PATH: Metal kernels need Xcode on macOS".to_owned(),
         help: "install Xcode 26 and its component: `xcodebuild -downloadComponent MetalToolchain`",
     })?;
     let ask = |what: &str| output_of(session, NAME, &program, &["--sdk", "macosx", what]);
     let version = version_in(&ask("--show-sdk-version")?).ok_or_else(|| {
-        let problem = "it does not say the version of its SDK".to_owned();
+        let problem = "failed to read the version of its SDK".to_owned();
         ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
     })?;
     let root = PathBuf::from(ask("--show-sdk-path")?.trim());

@@ -178,7 +178,7 @@ fn with_torch(
     let folder = folder(session, python, &pins, torch);
     tracing::info!(
         target: "toolchain",
-        "torch {} of the cache, {}, because {} does not serve: {}",
+        "torch {} of the cache, {}, because {} cannot be used: {}",
         torch.version,
         folder.display(),
         python.program.display(),
@@ -195,12 +195,12 @@ fn with_torch(
         return Err(ToolchainError::Offline { missing: vec![Missing::new(what, megabytes)] });
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
-        session.report.note("waiting for another run that is making the managed Python packages");
+        session.report.note("waiting for another process that is installing the managed Python packages");
     })
     .map_err(interrupted_or)?;
     if state::load::<SiteMarker>(&folder.join(MARKER)).is_none() {
         session.report.note(format!(
-            "`{}` does not serve ({}), so packages are fetched into the cache; that Python is not changed",
+            "`{}` cannot be used ({}), so packages are fetched into the cache; that Python is not changed",
             python.program.display(),
             lacks.unwrap_or_default(),
         ));
@@ -274,13 +274,15 @@ fn beside(
         return Err(ToolchainError::Offline { missing });
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
-        session.report.note(format!("waiting for another run that is fetching {}", requirements.join(", ")));
+        session
+            .report
+            .note(format!("waiting for another process that is fetching {}", requirements.join(", ")));
     })
     .map_err(interrupted_or)?;
     if !files::exists(&marker) {
         let staging = files::staging_beside(&folder)?;
         let why = format!(
-            "{}, which the active Python lacks; that Python is not changed, {megabytes} MB",
+            "{}, missing in the active Python; that Python is not changed, {megabytes} MB",
             requirements.join(", ")
         );
         packages(session, python, requirements, &why, staging.path())
@@ -296,9 +298,9 @@ fn lacking(python: &Interpreter, wanted: Torch<'_>) -> Option<String> {
     let Some(torch) = &python.torch else { return Some(python.why.clone()) };
     if !wanted.takes(torch) {
         return Some(match wanted {
-            Torch::AtLeast(line) => format!("it has torch {torch}, and {line} or later is wanted"),
-            Torch::Exactly(line) => format!("it has torch {torch}, and {line} is wanted"),
-            Torch::Preferably(_) => format!("it has torch {torch}, and {OLDEST} or later is wanted"),
+            Torch::AtLeast(line) => format!("it has torch {torch}, but {line} or later is required"),
+            Torch::Exactly(line) => format!("it has torch {torch}, but {line} is required"),
+            Torch::Preferably(_) => format!("it has torch {torch}, but {OLDEST} or later is required"),
         });
     }
     if !python.numpy {
@@ -391,13 +393,13 @@ fn reduced(
     torch: &TorchPins,
     site: &Path,
 ) -> Result<(), ToolchainError> {
-    let why = "to compute reference results on the CPU; nothing for GPUs is taken";
+    let why = "to compute reference results on the CPU, without GPU libraries";
     let headers = [Request { part: pins.headers(torch), why: "headers to compile against" }];
     let code = [
         Request { part: pins.runtime(torch), why },
         Request { part: torch.cudart.clone(), why: "the CUDA runtime, which torch loads even without a GPU" },
     ];
-    let small = "what torch imports, numpy, and the client that loads kernels, 50 MB";
+    let small = "dependencies of torch, numpy, and the client that loads kernels, 50 MB";
     // Two downloads at once: the index is asked by two programs that do not know of each other.
     let stored: Vec<Stored> = std::thread::scope(|scope| {
         let installing = scope.spawn(|| packages(session, python, &pins.common.packages, small, site));

@@ -33,7 +33,7 @@ fn a_python_without_wheels_is_told_which_ones_have_them() {
     let error = served(&python("3.10.2"), torch).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "PyTorch 2.15.0 has no wheels for Python 3.10.2 (`/opt/python`); it has them for 3.11 to 3.15"
+        "PyTorch 2.15.0 has no wheels for Python 3.10.2 (`/opt/python`); supported: 3.11 to 3.15"
     );
 }
 

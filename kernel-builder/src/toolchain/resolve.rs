@@ -59,7 +59,8 @@ pub(super) fn resolve(
         Ok(kit) => toolchain.portable = Some(kit),
         Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
         Err(error) => session.report.warn(format!(
-            "what is built here will need a system as new as this one: {}; verify says what it needs",
+            "kernels built here will only load on systems as new as this one: {}; `verify` shows what they \
+             require",
             chain(&error)
         )),
     }

@@ -40,15 +40,15 @@ pub(super) fn place() -> Option<(PathBuf, PathBuf)> {
 /// hipcc with the version of its ROCm.
 pub(super) fn find(session: &Session) -> Result<DeviceCompiler, ToolchainError> {
     let (program, root) = place().ok_or_else(|| ToolchainError::NoDevice {
-        problem: "no hipcc: neither ROCM_PATH, HIP_PATH, /opt/rocm nor PATH has one".to_owned(),
-        help: "install ROCm, or name its folder in ROCM_PATH",
+        problem: "hipcc not found in ROCM_PATH, HIP_PATH, /opt/rocm or PATH".to_owned(),
+        help: "install ROCm, or set ROCM_PATH to its folder",
     })?;
     let written = files::read_text(&root.join(".info/version")).ok();
     let version = match written.as_deref().and_then(version_in) {
         Some(version) => version,
         // HIP has the version of the ROCm that it came with.
         None => version_in(&output_of(session, NAME, &program, &["--version"])?).ok_or_else(|| {
-            let problem = "it does not say its version".to_owned();
+            let problem = "failed to read its version".to_owned();
             ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
         })?,
     };
@@ -65,7 +65,7 @@ pub(super) fn kit(
     let DeviceCompiler { program: hipcc, root, version } = found;
     let header = root.join("include/hip/hip_runtime.h");
     if !files::exists(&header) {
-        let problem = "it has no include/hip/hip_runtime.h".to_owned();
+        let problem = "include/hip/hip_runtime.h is missing".to_owned();
         return Err(ToolchainError::BrokenDevice { name: NAME, program: root, problem });
     }
     // The compilers search /usr/include by themselves; named, it would come before the C++ library's own headers.

@@ -98,7 +98,7 @@ fn take(entry: &Entry, part: &Part, locked: &Locked, folder: &Path) -> Result<()
     let mut taken = BTreeMap::new();
     for path in files::walk(folder, |_| true)? {
         let Some(name) = path.to_str().filter(|name| part.holds(name)) else {
-            return Err(wrong(format!("{} is no part of it", path.display())));
+            return Err(wrong(format!("{} is not part of it", path.display())));
         };
         let (from, to) = (folder.join(&path), entry.place(name));
         let sha256 = copy(&from, &to)?;
@@ -110,7 +110,7 @@ fn take(entry: &Entry, part: &Part, locked: &Locked, folder: &Path) -> Result<()
     let members = digest(taken.iter().map(|(name, sha256)| (name.as_str(), sha256.as_str())).collect());
     if members != locked.members {
         return Err(wrong(format!(
-            "the digest of its members is {members}, and locked is {}",
+            "the digest of its members is {members}, but the lock file has {}",
             locked.members
         )));
     }

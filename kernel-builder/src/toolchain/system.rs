@@ -137,7 +137,7 @@ fn headers(session: &Session, wanted: &str, stubs: PathBuf) -> Result<TorchKit, 
     let root = folder.join("include");
     let marker = root.join("torch/headeronly/version.h");
     if !files::exists(&marker) {
-        return Err(lacking(format!("its torch {full} came without headers")));
+        return Err(lacking(format!("its torch {full} has no headers")));
     }
     let id = DigestBuilder::new("system-torch-2")
         .field("version", full)

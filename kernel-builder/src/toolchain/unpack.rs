@@ -72,19 +72,19 @@ impl Slice<'_> {
             let count = match data.read(&mut block) {
                 Ok(0) => break,
                 Ok(count) => count,
-                Err(error) => return Err(damaged("does not inflate", Some(error))),
+                Err(error) => return Err(damaged("cannot be decompressed", Some(error))),
             };
             tally.take(&block[..count]);
             out.write_all(&block[..count]).map_err(|cause| FileError::new("write", place, cause))?;
         }
         if tally.size != member.size || tally.crc32.finalize() != member.crc32 {
-            return Err(damaged("does not have the CRC-32 that the wheel's directory gives", None));
+            return Err(damaged("does not match the CRC-32 in the wheel's directory", None));
         }
         let sha256 = hex(&tally.sha256.finalize());
         match promised.map(|promised| promised.get(&member.name)) {
             None => Ok(sha256),
             Some(Some(wanted)) if *wanted == sha256 => Ok(sha256),
-            Some(Some(_)) => Err(damaged("does not have the sha256 that the wheel's RECORD gives", None)),
+            Some(Some(_)) => Err(damaged("does not match the SHA-256 in the wheel's RECORD", None)),
             Some(None) => Err(damaged("is not listed in the wheel's RECORD", None)),
         }
     }

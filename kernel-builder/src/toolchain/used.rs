@@ -43,7 +43,7 @@ pub(super) fn forget(session: &Session, name: &str) -> Result<(), FileError> {
 /// Says that this run uses the cache, until the lock is dropped; waits while another one removes things.
 pub(super) fn hold(session: &Session) -> Result<FileLock, FileError> {
     files::lock_shared(&session.cache.join("used.lock"), || {
-        session.report.note("waiting for another run that is removing things from the cache");
+        session.report.note("waiting for another process that is removing entries from the cache");
     })
 }
 

@@ -39,12 +39,12 @@ pub(super) fn place() -> Option<(PathBuf, PathBuf)> {
 /// icpx with its version.
 pub(super) fn find(session: &Session) -> Result<DeviceCompiler, ToolchainError> {
     let (program, root) = place().ok_or_else(|| ToolchainError::NoDevice {
-        problem: format!("no icpx: neither ONEAPI_ROOT, PATH nor {DEFAULT_ROOT} has one"),
-        help: "install Intel's oneAPI DPC++/C++ compiler, or name oneAPI's folder in ONEAPI_ROOT",
+        problem: format!("icpx not found in ONEAPI_ROOT, PATH or {DEFAULT_ROOT}"),
+        help: "install Intel's oneAPI DPC++/C++ compiler, or set ONEAPI_ROOT to oneAPI's folder",
     })?;
     let text = output_of(session, NAME, &program, &["--version"])?;
     let version = version_in(&text).ok_or_else(|| {
-        let problem = "it does not say its version".to_owned();
+        let problem = "failed to read its version".to_owned();
         ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
     })?;
     Ok(DeviceCompiler { program, root, version })

@@ -15,16 +15,16 @@ pub(super) const TAIL: u64 = 22 + 65_535 + 20 + 56;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ZipError {
     /// No end-of-directory record.
-    #[error("it does not end as a zip file does")]
+    #[error("it is not a complete zip file")]
     NoEnd,
     /// A record is cut short or has the wrong signature.
     #[error("its directory is damaged")]
     Directory,
     /// A name that would leave the folder it is unpacked into.
-    #[error("the name `{0}` leads out of the archive")]
+    #[error("the file name `{0}` points outside of the archive")]
     Escapes(String),
     /// A compression that wheels do not use.
-    #[error("the member `{name}` is compressed by method {method}; wheels use 0 or 8")]
+    #[error("`{name}` uses compression method {method}, which is not supported; wheels use 0 or 8")]
     Method {
         /// The member.
         name: String,

@@ -223,7 +223,7 @@ fn what_is_missing_is_named() {
     let missing = lonely(ROCM, "ROCM_PATH", nowhere());
     missing.refused(
         11,
-        &["variant::not_buildable", "no hipcc: neither ROCM_PATH", "no icpx: neither ONEAPI_ROOT"],
+        &["variant::not_buildable", "hipcc not found in ROCM_PATH", "icpx not found in ONEAPI_ROOT"],
     );
     let home = rocm(&sandbox, "6.4.1\n");
     let older = lonely(ROCM, "ROCM_PATH", home);

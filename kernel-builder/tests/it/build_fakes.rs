@@ -228,7 +228,7 @@ fn ctrl_c_ends_every_compiler_and_leaves_nothing_half_written() {
         2,
         "one message, which is its code and its text:\n{stderr}"
     );
-    assert!(stderr.contains("of 2 units are done and kept; the same command goes on"), "{stderr}");
+    assert!(stderr.contains("of 2 units are done and kept; run the same command to continue"), "{stderr}");
     lines.read_to_string(&mut line).expect("the end of the pipe");
     assert!(!objects(&sandbox).iter().any(|file| file.contains("rms_norm.cpp")), "{:?}", objects(&sandbox));
     assert!(!sandbox.path("work/fast-norm/.kernelwright/artifacts").exists());

@@ -190,7 +190,7 @@ fn modules_that_import_each_other_are_read() {
     let sent = publish(&sandbox);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     modules("x, /, y=1");
-    publish(&sandbox).refused(18, &["publish::api_break", "`f0` takes `x` by place alone"]);
+    publish(&sandbox).refused(18, &["publish::api_break", "`f0` takes `x` as a positional argument only"]);
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn ctrl_c_ends_an_upload_and_the_next_run_goes_on() {
     let ended = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(130), "{said}");
-    assert!(said.contains("goes on where this one was"), "{said}");
+    assert!(said.contains("run the same command to resume"), "{said}");
     assert_eq!(receipt(&sandbox, &hub, &[])["uploaded"], 1300);
 }
 
@@ -304,7 +304,7 @@ fn what_was_uploaded_before_a_failure_is_not_uploaded_again() {
 fn a_transfer_that_was_not_offered_is_told_and_nothing_is_sent() {
     let (sandbox, hub) = (packaged(), FakeHub::start());
     hub.state().transfer = Some("xet");
-    fails(&sandbox, &hub, &["hub::transfer", "takes large files by `xet` only", "hf upload"]);
+    fails(&sandbox, &hub, &["hub::transfer", "accepts large files only over `xet`", "hf upload"]);
     let heard = hub.heard();
     assert!(heard.iter().all(|heard| !heard.at_storage), "{heard:?}");
     assert_eq!(names(&hub, "v1"), [".gitattributes"]);
@@ -380,7 +380,7 @@ fn each_refusal_says_what_and_what_to_do() {
             Fault::Answer(403, "X-Error-Message: not yours", ""),
             &["hub::forbidden", "not yours", "write access"],
         ),
-        ("preupload", Fault::Answer(403, "", "Private storage limit reached"), &["hub::full", "room"]),
+        ("preupload", Fault::Answer(403, "", "Private storage limit reached"), &["hub::full", "free space"]),
         (
             "commit/v1",
             Fault::Answer(404, "X-Error-Code: RevisionNotFound", ""),
@@ -393,7 +393,7 @@ fn each_refusal_says_what_and_what_to_do() {
             &["hub::moved", "`v1` of `me/fast-norm`"],
         ),
         ("preupload", Fault::Answer(413, "", "<html>nginx</html>"), &["hub::full", "status 413"]),
-        ("preupload", Fault::Answer(429, "Retry-After: 900", ""), &["hub::busy", "900 s of quiet"]),
+        ("preupload", Fault::Answer(429, "Retry-After: 900", ""), &["hub::busy", "retry after 900 s"]),
         ("preupload", Fault::Answer(422, "", "what is that?"), &["hub::refused", "422 (what is that?)"]),
         ("refs", Fault::Answer(200, "", "<html>a login page</html>"), &["hub::malformed", "HF_ENDPOINT"]),
     ];

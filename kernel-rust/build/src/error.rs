@@ -29,8 +29,8 @@ pub enum Error {
     },
     /// No settings, and no kernel at the place where one is looked for.
     #[error(
-        "{}: there is no [package.metadata.kernelwright], and no op.toml beside the file; add the section with kernels = \
-         [\"kernels/rms-norm\"], folders with an op.toml",
+        "{}: no [package.metadata.kernelwright], and no op.toml in the same folder; add the section with \
+         kernels = [\"kernels/rms-norm\"], a list of folders with an op.toml",
         path.display()
     )]
     NoSettings {
@@ -60,9 +60,9 @@ pub enum Error {
     },
     /// No program.
     #[error(
-        "the program `kernelwright` was not found (looked in {looked}); install it as the README of \
-         https://github.com/kernelwright/kernelwright says, name it in KERNELWRIGHT_PROGRAM, or set KERNELWRIGHT_STUBS=1 to build \
-         without kernels"
+        "the program `kernelwright` was not found (looked in {looked}); install it as described in \
+         the README of https://github.com/kernelwright/kernelwright, set KERNELWRIGHT_PROGRAM to its path, \
+         or set KERNELWRIGHT_STUBS=1 to build without kernels"
     )]
     NoProgram {
         /// Where it was looked for.
@@ -87,7 +87,11 @@ pub enum Error {
         cause: io::Error,
     },
     /// The program does not know the command.
-    #[error("`{}` cannot build kernels for Rust ({output}); update it, or name another one in KERNELWRIGHT_PROGRAM", program.display())]
+    #[error(
+        "`{}` cannot build kernels for Rust ({output}); update it, or set KERNELWRIGHT_PROGRAM to another \
+         one",
+        program.display()
+    )]
     OtherProgram {
         /// The program.
         program: PathBuf,

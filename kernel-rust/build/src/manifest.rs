@@ -160,7 +160,8 @@ pub(crate) fn settings(
     }
     if settings.kernels.is_empty() {
         let span = section.get("kernels").and_then(Item::span);
-        let message = "[package.metadata.kernelwright] needs `kernels`, folders with an op.toml, as in [\"kernels/rms-norm\"]";
+        let message = "[package.metadata.kernelwright] needs `kernels`, a list of folders with an op.toml, \
+                       as in [\"kernels/rms-norm\"]";
         return Err(package.wrong(span, message.to_owned()));
     }
     if let Some(found) = find("archs")? {

@@ -145,7 +145,7 @@ fn check(
         }
     }
     if !layout.is_contiguous() {
-        return wrong("must be contiguous: its rows lie apart; copy it".to_owned());
+        return wrong("must be contiguous, but its rows are not adjacent in memory; copy it".to_owned());
     }
     Ok(())
 }

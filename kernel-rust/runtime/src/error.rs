@@ -20,7 +20,7 @@ pub enum Error {
         most: usize,
     },
     /// More elements than 63 bits count.
-    #[error("a shape has more elements than memory can have")]
+    #[error("a shape has more elements than memory can hold")]
     Huge,
     /// Not one stride for each dimension.
     #[error("a tensor of shape {shape} needs one stride for each dimension, not {strides}")]

@@ -81,7 +81,7 @@ impl FileError {
             Some(Errno::NOSPC) => {
                 let left =
                     free_space(&self.path).map_or(String::new(), |left| format!(" ({} left)", bytes(left)));
-                format!("the disk has too little room{left}: {}", place.more_room())
+                format!("not enough disk space{left}: {}", place.more_room())
             }
             Some(Errno::DQUOT) => format!("your disk quota is used up: {}", place.more_room()),
             Some(Errno::FBIG) => {
@@ -95,8 +95,8 @@ impl FileError {
             Some(Errno::NOENT) => {
                 "check that the path exists and that no other program removes it".to_owned()
             }
-            Some(Errno::LOOP) => "replace the link by the file that it should lead to".to_owned(),
-            _ => "check that the path exists and that you may use it".to_owned(),
+            Some(Errno::LOOP) => "replace the link with the file that it should point to".to_owned(),
+            _ => "check that the path exists and that you have permission to use it".to_owned(),
         }
     }
 }

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// A file operation that failed, with the place.
 #[derive(Debug, Error)]
-#[error("cannot {action} `{}`", path.display())]
+#[error("failed to {action} `{}`", path.display())]
 pub struct FileError {
     /// What was tried, as a verb: `read`, `write`.
     pub action: &'static str,

@@ -70,17 +70,17 @@ impl Finished {
 #[derive(Debug, Error, Diagnostic)]
 pub enum ProcessError {
     /// The executable is not there.
-    #[error("cannot find the program `{}`", program.display())]
+    #[error("program not found: `{}`", program.display())]
     #[diagnostic(
         code(base::program_missing),
-        help("install it, or put it on PATH; `kernelwright doctor` says what is missing")
+        help("install it, or put it on PATH; run `kernelwright doctor` to see what is missing")
     )]
     Missing {
         /// What was to be started.
         program: PathBuf,
     },
     /// The operating system refused to start it.
-    #[error("cannot start `{}`", program.display())]
+    #[error("failed to start `{}`", program.display())]
     #[diagnostic(code(base::program_start))]
     Start {
         /// What was to be started.

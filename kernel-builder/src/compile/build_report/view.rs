@@ -132,7 +132,7 @@ impl View {
         let end = match record.end {
             End::Complete => "every variant was built",
             End::Failed => "some variants could not be built",
-            End::Interrupted => "it was interrupted; the next build goes on from here",
+            End::Interrupted => "it was interrupted; the next build continues from here",
         };
         Self {
             project: record.project.clone(),
@@ -258,9 +258,9 @@ fn cards(record: &Record) -> Vec<Card> {
         Card {
             label: "failed",
             value: record.count(UnitOutcome::Failed).to_string(),
-            note: format!("{} not begun", record.count(UnitOutcome::Skipped)),
+            note: format!("{} not started", record.count(UnitOutcome::Skipped)),
         },
-        Card { label: "memory", value: bytes(peak), note: format!("{} were left at least", bytes(least)) },
+        Card { label: "memory", value: bytes(peak), note: format!("at least {} free", bytes(least)) },
     ]
 }
 
@@ -292,12 +292,12 @@ fn title(step: &Step) -> String {
     let how = match step.ended_how {
         Ended::Well => "",
         Ended::Failed => ", failed",
-        Ended::Starved => ", killed for want of memory",
+        Ended::Starved => ", killed: out of memory",
         Ended::Interrupted => ", interrupted",
     };
     let alone = if step.alone { ", alone" } else { "" };
     format!(
-        "{}: {}{how}{alone}\n{}\n{}, {} at its peak ({} were expected), waited {}\n{}",
+        "{}: {}{how}{alone}\n{}\n{}, {} at its peak ({} expected), waited {}\n{}",
         step.unit,
         step.step,
         step.variant,

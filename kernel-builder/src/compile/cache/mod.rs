@@ -251,7 +251,7 @@ impl Cache {
     /// shared folder is told.
     pub fn close(&self, report: &Report) {
         if let Err(error) = sweep::after(&self.root, self.written.load(Ordering::Relaxed), report) {
-            report.warn(format!("the compile cache could not be cleaned: {}", chain(&error)));
+            report.warn(format!("failed to clean the compile cache: {}", chain(&error)));
         }
         if let Some(trouble) = self.remote.as_ref().and_then(Remote::trouble) {
             report.warn(trouble);

@@ -42,7 +42,7 @@ impl Remote {
         let there = files::is_dir(root);
         let trouble = (!there).then(|| {
             format!(
-                "the shared compile cache `{}` is no folder that can be reached; the build went on without it",
+                "the shared compile cache `{}` is not an accessible folder; the build ran without it",
                 root.display()
             )
         });
@@ -79,7 +79,7 @@ impl Remote {
             let mut state = self.state();
             state.writes = false;
             state.trouble = Some(format!(
-                "nothing more was left in the shared compile cache `{}`: {}",
+                "failed to write to the shared compile cache `{}`, so nothing more was stored there: {}",
                 self.root.display(),
                 chain(&error)
             ));

@@ -44,7 +44,7 @@ pub(super) fn after(root: &Path, written: u64, report: &Report) -> Result<(), Fi
         None => LIMIT,
         Some(text) => parse(&text).unwrap_or_else(|| {
             report.warn(format!(
-                "{}=`{text}` is no size such as `10G` or `500M`; the compile cache keeps to {}",
+                "{}=`{text}` is not a valid size, e.g. `10G` or `500M`; the compile cache is limited to {}",
                 env::CACHE_LIMIT,
                 report::bytes(LIMIT)
             ));

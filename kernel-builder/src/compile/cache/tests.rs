@@ -173,5 +173,5 @@ fn a_share_that_cannot_be_reached_is_told_once() {
         assert_eq!(ask(&cache, key, &made).bytes, b"made");
     }
     let told = cache.remote.as_ref().and_then(Remote::trouble).unwrap_or_default();
-    assert!(told.contains("nothing more was left"), "{told}");
+    assert!(told.contains("nothing more was stored"), "{told}");
 }

@@ -68,7 +68,7 @@ pub(super) fn compile(
     let is_kernel = |name: &String| ptx.contains(&format!(".entry {name}("));
     let other = names.iter().zip(&unit.expressions).find(|(name, _)| !name.as_ref().is_some_and(is_kernel));
     if let Some((_, expression)) = other {
-        let status = format!("`{expression}` is no __global__ function");
+        let status = format!("`{expression}` is not a __global__ function");
         return Ok(CompileAnswer { log, failed: Some(status), ..CompileAnswer::default() });
     }
     let names: Vec<String> = names.into_iter().flatten().collect();

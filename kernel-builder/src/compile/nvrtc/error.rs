@@ -25,10 +25,10 @@ pub enum NvrtcError {
         log: String,
     },
     /// The compiler's process ended.
-    #[error("the compiler of `{name}` {ending}")]
+    #[error("the compiler {ending} while it compiled `{name}`")]
     #[diagnostic(
         code(compile::device_compiler),
-        help("the source makes the compiler crash; a smaller one that does is worth a report to NVIDIA")
+        help("the source crashes the compiler; reduce it to a small example and report that to NVIDIA")
     )]
     Crashed {
         /// The source.
@@ -37,11 +37,12 @@ pub enum NvrtcError {
         ending: String,
     },
     /// The compiler's process answers something else than was asked.
-    #[error("the compiler of `{name}` gave an answer that cannot be read")]
+    #[error("failed to read the output of the compiler for `{name}`")]
     #[diagnostic(
         code(compile::device_compiler),
         help(
-            "the source makes the compiler write into its answers; a smaller one that does is worth a report to NVIDIA"
+            "the source makes the compiler print invalid output; reduce it to a small example and report \
+             that to NVIDIA"
         )
     )]
     Garbled {
@@ -52,10 +53,12 @@ pub enum NvrtcError {
         cause: serde_json::Error,
     },
     /// The compiler does not end.
-    #[error("the compiler of `{name}` did not end within {seconds} s")]
+    #[error("the compiler did not finish `{name}` within {seconds} s")]
     #[diagnostic(
         code(compile::device_compiler),
-        help("templates that recurse or loops that are unrolled without end are the usual causes")
+        help(
+            "the usual causes are templates that recurse without end, and loops that are unrolled without end"
+        )
     )]
     Endless {
         /// The source.
@@ -64,10 +67,10 @@ pub enum NvrtcError {
         seconds: u64,
     },
     /// The library does not load.
-    #[error("NVRTC does not load from `{}`: {problem}", library.display())]
+    #[error("failed to load NVRTC from `{}`: {problem}", library.display())]
     #[diagnostic(
         code(compile::device_library),
-        help("set CUDA_HOME to an intact toolkit, or unset it so that the library comes from a wheel")
+        help("set CUDA_HOME to a complete toolkit, or unset it to use the library of a wheel")
     )]
     Library {
         /// The file.

@@ -56,7 +56,7 @@ impl Nvrtc {
     fn symbol<F>(&self, name: &CStr) -> Result<Symbol<'_, F>, SourceErrors> {
         // SAFETY: each caller names a function together with its type in nvrtc.h.
         unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }.map_err(|error| SourceErrors {
-            status: "the library lacks a function".to_owned(),
+            status: "a function is missing in the library".to_owned(),
             log: chain(&error),
         })
     }
@@ -186,6 +186,8 @@ impl Drop for Source<'_> {
 }
 
 fn c_string(text: &str) -> Result<CString, SourceErrors> {
-    CString::new(text)
-        .map_err(|_| SourceErrors { status: "the source holds a zero byte".to_owned(), log: String::new() })
+    CString::new(text).map_err(|_| SourceErrors {
+        status: "the source contains a zero byte".to_owned(),
+        log: String::new(),
+    })
 }

@@ -287,7 +287,7 @@ impl Compiler {
                 Ok(serde_json::from_str::<CompileAnswer>(&line)
                     .map_err(|cause| NvrtcError::Garbled { name, cause })?)
             }
-            DialogueEvent::Silence => Err("it does not answer".to_owned()),
+            DialogueEvent::Silence => Err("it did not answer in time".to_owned()),
             DialogueEvent::Ended(ending) => Err(format!("it {ending} {}", dialogue.stderr_end())),
         };
         if let Ok(CompileAnswer { unconfined: Some(reason), .. }) = opened {

@@ -136,7 +136,7 @@ impl BuildBranch<'_> {
             }
             if entry.size > LARGEST {
                 session.report.warn(format!(
-                    "`{}` in {place} has {}: it was not brought here, and its operators were not compared",
+                    "`{}` in {place} has {}: it was not fetched, and its operators were not compared",
                     self.hub.shown(&entry.path),
                     bytes(entry.size)
                 ));

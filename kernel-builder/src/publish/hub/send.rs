@@ -80,7 +80,7 @@ impl Run<'_> {
         self.hub.refs(repo)?.ok_or_else(|| HubError::NotFound {
             doing: format!("read the branches of `{repo}`"),
             endpoint: self.hub.endpoint().to_owned(),
-            message: "no repository of this name, or none that we may see".to_owned(),
+            message: "the repository does not exist, or is private".to_owned(),
         })
     }
 
@@ -236,7 +236,7 @@ impl Run<'_> {
                 let page = made.pull.ok_or_else(|| HubError::Malformed {
                     doing: "open a pull request".to_owned(),
                     endpoint: self.hub.endpoint().to_owned(),
-                    problem: "it does not say which one".to_owned(),
+                    problem: "the URL of the pull request is missing".to_owned(),
                 })?;
                 // What does not fit into the first commit goes on top of it.
                 let number = page.rsplit('/').next().unwrap_or_default();

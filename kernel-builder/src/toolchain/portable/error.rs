@@ -29,10 +29,10 @@ pub enum PortableError {
         compiler: PathBuf,
     },
     /// A stand-in or the shim could not be made.
-    #[error("cannot make {what} for older systems: `{}` {ending}\n{output}", program.display())]
+    #[error("failed to make {what} for older systems: `{}` {ending}\n{output}", program.display())]
     #[diagnostic(
         code(toolchain::portable),
-        help("this is what the compiler, assembler or archiver printed; try another one with CXX=g++-12")
+        help("the compiler, assembler or archiver printed this; try another compiler with CXX=g++-12")
     )]
     Tool {
         /// What was being made.
@@ -45,10 +45,10 @@ pub enum PortableError {
         output: String,
     },
     /// A library is not what the linker would take.
-    #[error("cannot read the symbols of `{}`", path.display())]
+    #[error("failed to read the symbols of `{}`", path.display())]
     #[diagnostic(
         code(toolchain::portable),
-        help("a shared library for 64-bit x86 or Arm is wanted; reinstall the package it belongs to")
+        help("a shared library for 64-bit x86 or Arm is expected; reinstall the package that it belongs to")
     )]
     NotElf {
         /// The library.
