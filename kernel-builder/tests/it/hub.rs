@@ -229,11 +229,7 @@ fn new_says_what_there_is_and_writes_its_project_in_any_case() {
     assert!(text.contains("a/fast-rms-norm (cpu; mit): its name has `rms_norm`"), "{text}");
     assert!(text.contains("b/norms") && !text.contains("c/group-norm"), "{text}");
     hub.fail("GET /api/kernels", &[Fault::Answer(500, "", "")]);
-<<<<<<< HEAD
-    assert!(told(new("me/two")).contains("failed to check for similar kernels: could not search"));
-=======
-    assert!(told(new("me/two")).contains("is not known: failed to search"));
->>>>>>> docs-13
+    assert!(told(new("me/two")).contains("failed to check for similar kernels: failed to search"));
     hub.fail("GET /api/kernels", &[Fault::Silence]);
     assert!(told(new("me/three")).contains("did not answer within 3 s"));
     hub.state().listed.clear();
