@@ -26,7 +26,7 @@ impl Store {
         if self.has_digest(&entry.digest, &file, stamp).map_err(disk::at(&path))? {
             Ok(file)
         } else {
-            Err(damaged(&path, "its digest is another one"))
+            Err(damaged(&path, "its digest does not match"))
         }
     }
 

@@ -29,7 +29,7 @@ fn the_log_has_storage_auth_and_connections_and_no_secrets() {
     let batch = json!({ "operation": "upload", "transfers": ["basic"], "objects": [object] });
     let answer = server.post("/kernels/me/k.git/info/lfs/objects/batch", &batch).json();
     let href = answer["objects"][0]["actions"]["upload"]["href"].as_str().expect("an address").to_owned();
-    server.ask("PUT", &href, &[], None, b"evil").refused(400, "has the digest");
+    server.ask("PUT", &href, &[], None, b"evil").refused(400, "hash mismatch");
     let signature = href.rsplit_once("signature=").expect("a signature").1.to_owned();
     server.raw(b"GARBAGE\r\n\r\n");
     server.terminate();
