@@ -44,8 +44,8 @@ enum HubVerb {
 
 /// Find kernels that compute an operation, best match first
 ///
-/// Each match comes with its reasons. The search reads names, the functions of the packages and the cards; no code runs. The query is a few words, or an
-/// op.toml with its operation, its family and the operation of its template.
+/// The output gives the reasons for each match. The search reads names, functions of the packages and cards; no code
+/// runs. The query is a few words, or an op.toml, whose operation, family and template are searched for.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright hub search rms-norm

@@ -28,7 +28,7 @@ use super::arguments::TaskDir;
 pub struct Args {
     #[command(flatten)]
     project: TaskDir,
-    /// Also fail on these
+    /// Also fail on these findings
     #[arg(long, value_enum, value_name = "WHAT")]
     deny: Option<Deny>,
 }

@@ -18,8 +18,8 @@ const HUB: &str = "kernelwright-hub";
 
 /// Serve a folder of kernels as a hub for Hugging Face's clients
 ///
-/// Clients read and write it if HF_ENDPOINT is its address. This command starts `kernelwright-hub`, a program that is
-/// installed beside this one, with your arguments; `kernelwright serve -- --help` lists them.
+/// Clients use the server if HF_ENDPOINT is set to its address. This command starts the program `kernelwright-hub`,
+/// which is installed beside this one, with your arguments; `kernelwright serve -- --help` lists them.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright serve token new /srv/kernels ci --scope write

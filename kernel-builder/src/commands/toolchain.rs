@@ -20,7 +20,7 @@ use super::arguments::{ProjectDir, Selection};
 /// Manage the cache of compilers, headers and Python packages
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
-  kernelwright toolchain fetch fast-norm                   all that `make fast-norm` needs
+  kernelwright toolchain fetch fast-norm                   everything that `make fast-norm` needs
   kernelwright toolchain fetch --torch 2.13 --cuda 12.6    without a project
   kernelwright toolchain gc --older-than 60d --yes         remove entries unused for 60 days")]
 pub struct Args {
@@ -75,8 +75,9 @@ struct FetchArgs {
 
 /// Write wheels to a folder, for a machine without a network
 ///
-/// Only the parts that builds need are written. On that machine, set KERNELWRIGHT_WHEELS to the folder. The wheels are those in the project's kernelwright.lock,
-/// each in a folder that is named as docs/reference/lock.md says. Missing wheels are fetched.
+/// Only the parts that builds need are written. On the other machine, set KERNELWRIGHT_WHEELS to the folder. The wheels
+/// are those in the project's kernelwright.lock, each in its own folder; docs/reference/lock.md describes the names.
+/// Missing wheels are downloaded.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright toolchain export my-norm --to wheels
@@ -101,14 +102,13 @@ struct ExportArgs {
 
 /// Remove cache entries that were not used for a given time
 ///
-/// Without `--yes`, they are only listed. Entries in use are never removed. Compiled objects have a limit of their
-/// own.
+/// Without `--yes`, they are only listed. Entries in use are never removed. Compiled objects have their own limit.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright toolchain gc
   kernelwright toolchain gc --older-than 60d --yes")]
 struct GcArgs {
-    /// Least time since the last use: a number with h, d or w for hours, days or weeks
+    /// Minimum time since the last use: a number with h, d or w for hours, days or weeks
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = age)]
     older_than: u64,
     /// Remove all entries, whatever their age
@@ -125,7 +125,7 @@ struct GcArgs {
   kernelwright toolchain verify
   kernelwright toolchain verify --repair")]
 struct VerifyArgs {
-    /// Fetch damaged wheels again
+    /// Download damaged wheels again
     #[arg(long)]
     repair: bool,
 }

@@ -16,8 +16,8 @@ use super::arguments::ProjectDir;
 
 /// Update build.toml from an older edition to edition 5
 ///
-/// Comments, order and layout are kept. A file of edition 5 is not changed. Problems that
-/// `update` cannot fix are reported, with exit code 10. All other changes are written.
+/// Comments, order and layout are kept. A file in edition 5 is not changed. Problems that `update` cannot fix are
+/// reported, with exit code 10. All other changes are written.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright update --license Apache-2.0
@@ -28,7 +28,7 @@ pub struct Args {
     /// Change nothing: list the changes, and exit with code 10 if there are any
     #[arg(long)]
     check: bool,
-    /// Licence to write if the file names none, as an SPDX expression
+    /// Licence to write if the file does not have one, as an SPDX expression
     #[arg(long, value_name = "LICENSE")]
     license: Option<License>,
 }

@@ -21,11 +21,11 @@ use crate::toolchain::{self, Provider};
 
 use super::arguments::ProjectDir;
 
-/// List the variants of a project, and why each one is in or out
+/// List the variants of a project, and why each is built or not
 ///
-/// First come the variants that `build` makes here, then those that it cannot make here, with what is missing, then
-/// those that are out, with the reasons. With `--all`, the list is that of `build --all`. In a folder without a
-/// build.toml, and with `--matrix`, the list has every variant that exists.
+/// The list has three parts: the variants that `build` builds here, those that it cannot build here, with the missing
+/// tools, and those that are not built, with the reasons. With `--all`, it shows what `build --all` builds. In a folder
+/// without a build.toml, or with `--matrix`, it shows every variant that exists.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "A selector joins conditions with and, or, not and parentheses:
   torch>=2.11  torch:2.*  tvm-ffi:0.1  noarch    the framework; versions with : >= <= > <
@@ -43,7 +43,7 @@ pub struct Args {
     /// Show only the variants that match an expression, such as `torch>=2.11 and cuda:13.*`
     #[arg(long, value_name = "EXPRESSION")]
     selector: Option<String>,
-    /// List every variant that the sources support, as `build --all` makes them; each one that is out has its own
+    /// List every variant that the sources support, as for `build --all`; each variant that is not built has its own
     /// line
     #[arg(long)]
     all: bool,
