@@ -44,7 +44,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }
         if human.is_empty() {
             human = format!(
-                "no candidates; `kernelwright mcp {}` lets an agent make some\n",
+                "no candidates yet; `kernelwright mcp {}` lets a coding agent write some\n",
                 args.project.dir.display()
             );
         }

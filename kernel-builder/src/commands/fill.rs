@@ -119,8 +119,8 @@ struct AgentArgs {
 
 /// An option that does nothing for the agent that is named.
 #[derive(Debug, Error, Diagnostic)]
-#[error("{option} is for {whose}")]
-#[diagnostic(code(agent::option), help("leave it out, or use {agent}"))]
+#[error("{option} is only supported by {whose}")]
+#[diagnostic(code(agent::option), help("leave it out, or pass {agent}"))]
 struct OtherOption {
     option: &'static str,
     whose: &'static str,
@@ -202,7 +202,11 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 /// Writes a candidate into the project.
 fn apply(dir: &Path, id: &str, session: &Session) -> Result<(), Failure> {
     let (entry, written) = shelf::open(dir, session)?.apply(id, session)?;
-    let what = if written.is_empty() { "the project has it already".to_owned() } else { written.join(", ") };
+    let what = if written.is_empty() {
+        "the project already has this candidate".to_owned()
+    } else {
+        written.join(", ")
+    };
     let human = format!("{}: {what}\n", entry.id);
     session.report.result("fill", &json!({ "applied": entry.id, "written": written }), &human);
     Ok(())
@@ -255,9 +259,9 @@ fn hand_out(args: &Args, session: &Session) -> Result<(), Failure> {
     let workspace = handoff::hand_out(&args.project.dir, args.compiler.unwrap_or_default(), session)?;
     let folder = workspace.folder.display();
     let human = if workspace.was_there {
-        format!("{folder}\nit was there already; hand it in by `kernelwright submit`, or remove it\n")
+        format!("{folder}\nthe workspace exists; hand it in with `kernelwright submit`, or delete it\n")
     } else {
-        format!("{folder}\nTASK.md says what to do; `kernelwright submit` takes the result\n")
+        format!("{folder}\nTASK.md describes the task; hand in the result with `kernelwright submit`\n")
     };
     let data = json!({ "workspace": workspace.folder, "was_there": workspace.was_there });
     session.report.result("fill", &data, &human);

@@ -41,7 +41,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.check {
         let accepts = if args.fewer { Accepts::Fewer } else { Accepts::Whole };
         let there = lock::check(&project, &selection, accepts, session)?;
-        let human = "the lock lists the variants that are right for the project\n";
+        let human = "kernelwright.lock matches the project\n";
         session.report.result("lock", &json!({ "variants": there.rows, "changed": false }), human);
         return Ok(());
     }

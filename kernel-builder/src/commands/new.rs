@@ -187,11 +187,11 @@ fn translation(translated: &Translated, unfit: &Unfit) -> String {
         Some(nearest) => format!("the nearest is {nearest}: {}", unfit.why),
         None => unfit.why.clone(),
     };
-    let mut text = format!("no template serves {}, so it is translated\n  {nearest}\n", translated.function);
+    let mut text = format!("no template matches {}, so it is translated\n  {nearest}\n", translated.function);
     for line in translated.table().iter().chain(&translated.notes) {
         text += &format!("  {line}\n");
     }
-    text + "  the kernel is verified against your function, in reference.py; plan.md has the plan\n  \
+    text + "  the kernel is verified against your function, in reference.py; plan.md explains it\n  \
             a coding agent can replace it as a whole: `kernelwright fill DIR --agent NAME`, or `kernelwright mcp DIR`\n"
 }
 
@@ -208,14 +208,14 @@ fn setting(words: &str) -> Result<(String, String), String> {
 /// `me/fast-norm` → its two parts, each judged.
 fn split_name(text: &str) -> Result<(String, KernelName), ScaffoldError> {
     let bad = |cause: Cause| ScaffoldError::BadName { name: text.to_owned(), cause };
-    let (owner, name) = text.split_once('/').ok_or_else(|| bad("there is no `/`".into()))?;
+    let (owner, name) = text.split_once('/').ok_or_else(|| bad("the `/` is missing".into()))?;
     let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if owner.is_empty()
         || !owner.chars().all(fine)
         || owner.starts_with(['-', '.'])
         || owner.ends_with(['-', '.'])
     {
-        return Err(bad(format!("`{owner}` cannot be an owner").into()));
+        return Err(bad(format!("`{owner}` is not a valid owner name").into()));
     }
     let name = name.parse().map_err(|error: UnitError| bad(error.into()))?;
     Ok((owner.to_owned(), name))

@@ -34,7 +34,7 @@ pub struct Args {
 /// Why there is no hub.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum ServeError {
-    #[error("the program `{HUB}` is neither beside this one nor on PATH")]
+    #[error("`{HUB}` not found, neither beside this program nor on PATH")]
     #[diagnostic(
         code(serve::absent),
         help(
@@ -42,11 +42,8 @@ enum ServeError {
         )
     )]
     Absent,
-    #[error("{} does not start", .program.display())]
-    #[diagnostic(
-        code(serve::start),
-        help("install it again from a checkout: cargo install --path kernel-hub")
-    )]
+    #[error("failed to start {}", .program.display())]
+    #[diagnostic(code(serve::start), help("reinstall it from a checkout: cargo install --path kernel-hub"))]
     Start {
         program: PathBuf,
         #[source]

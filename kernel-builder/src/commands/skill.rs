@@ -65,17 +65,17 @@ struct AddArgs {
 /// Why the skill is not installed.
 #[derive(Debug, Error, Diagnostic)]
 enum SkillError {
-    #[error("no agent is named")]
+    #[error("no agent was selected")]
     #[diagnostic(
         code(scaffold::no_agent),
-        help("choose one: --claude, --codex, --gemini, --opencode or --dest DIR")
+        help("pass one of --claude, --codex, --gemini, --opencode or --dest DIR")
     )]
     NoAgent,
-    #[error("`{}` holds another version of the skill, or other files", folder.display())]
-    #[diagnostic(code(scaffold::skill_there), help("--force replaces it"))]
+    #[error("`{}` already contains another version of the skill, or other files", folder.display())]
+    #[diagnostic(code(scaffold::skill_there), help("to replace it, add --force"))]
     There { folder: PathBuf },
     #[error("HOME is not set")]
-    #[diagnostic(code(scaffold::no_home), help("name the folder by --dest DIR"))]
+    #[diagnostic(code(scaffold::no_home), help("pass the folder with --dest DIR"))]
     NoHome,
 }
 

@@ -132,7 +132,7 @@ struct VerifyArgs {
 
 /// Seconds.
 fn age(text: &str) -> Result<u64, String> {
-    let wrong = || "write a number with h, d or w, as in 30d".to_owned();
+    let wrong = || "write a number with h, d or w, such as 30d".to_owned();
     let units = [("h", 1), ("d", 24), ("w", 24 * 7)];
     let split = units.iter().find_map(|(unit, hours)| Some((text.strip_suffix(unit)?, hours)));
     let (count, hours) = split.ok_or_else(wrong)?;
@@ -228,7 +228,7 @@ fn gc(args: &GcArgs, session: &Session) -> Result<(), Failure> {
     } else if idle.is_empty() {
         human += "nothing to remove\n";
     } else {
-        human += &format!("{} would be freed; nothing was removed: add --yes\n", report::bytes(frees));
+        human += &format!("would free {}; to remove these entries, add --yes\n", report::bytes(frees));
     }
     let data = json!({ "did": "gc", "items": idle, "bytes": frees, "removed": args.yes });
     session.report.result("toolchain", &data, &human);
@@ -240,9 +240,9 @@ fn verify(args: &VerifyArgs, session: &Session) -> Result<(), Failure> {
     let mut human: String =
         damaged.iter().map(|damage| format!("damaged: {} of {}\n", damage.member, damage.name)).collect();
     human += match (damaged.is_empty(), args.repair) {
-        (true, _) => "every file is what was fetched\n",
-        (false, true) => "fetched again\n",
-        (false, false) => "kernelwright toolchain verify --repair fetches them again\n",
+        (true, _) => "all cached files are unchanged since their download\n",
+        (false, true) => "downloaded again\n",
+        (false, false) => "to download them again: kernelwright toolchain verify --repair\n",
     };
     let data = json!({ "did": "verify", "damaged": damaged, "repaired": args.repair && !damaged.is_empty() });
     session.report.result("toolchain", &data, &human);

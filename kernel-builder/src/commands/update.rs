@@ -66,7 +66,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     // An old mistake is no reason to keep the old edition, and the new one says more about it. What remains is told.
     let (_, problems) = spec::parse_build(SourceFile::new(&name, update.text));
     if has_errors(&problems) {
-        session.report.warn(format!("{name} has errors that `update` cannot correct"));
+        session.report.warn(format!("{name} has errors that `update` cannot fix"));
     }
     Failure::check_errors(&problems)?;
     if needed && args.check { Err(Failure::already_reported(exit::SPEC)) } else { Ok(()) }
@@ -81,7 +81,7 @@ fn changes(update: &Update) -> Vec<Value> {
 /// The lines that change, as a difference.
 fn summary(name: &str, update: &Update, is_check: bool) -> String {
     if update.changes.is_empty() {
-        return format!("{name} is of {}\n", update.from);
+        return format!("{name} is already in {}\n", update.from);
     }
     let done = if is_check { "needs an update" } else { "updated" };
     let mut text =

@@ -224,7 +224,7 @@ pub enum ScaffoldError {
         cause: Option<serde_json::Error>,
     },
     /// No template serves a reference.
-    #[error("no template serves `{name}`, which has {}", listed(ops))]
+    #[error("no template matches `{name}`, which has {}", listed(ops))]
     #[diagnostic(code(scaffold::nothing_fits), help("{help}"))]
     NothingFits {
         /// The function.

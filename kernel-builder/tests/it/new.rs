@@ -192,7 +192,7 @@ fn a_reference_chooses_its_template() {
     let made = new("me/my-softmax", "mine.py:colder");
     assert_eq!(made.code, 0, "{}\n{}", made.stdout, made.stderr);
     for words in [
-        "no template serves colder",
+        "no template matches colder",
         "the nearest is softmax",
         "kernel 0: row reduction, reads x, writes out",
     ] {
