@@ -158,11 +158,7 @@ fn a_selector_selects() {
     assert_eq!(selected(&["--selector", "tvm-ffi and cpu and os:darwin"]), ["tvm-ffi01-cpu-aarch64-darwin"]);
     assert_eq!(selected(&["fast-norm", "--selector", "id:*abi210-cpu-x86*"]), [CPU]);
     let slip = sandbox.run(&["variants", "--selector", "cuda:12.9 or noarch"]);
-    assert!(
-        slip.code == 0 && slip.stderr.contains("no variant for which `cuda:12.9` holds"),
-        "{}",
-        slip.stderr
-    );
+    assert!(slip.code == 0 && slip.stderr.contains("no variant matches `cuda:12.9`"), "{}", slip.stderr);
     sandbox.run(&["variants", "--selector", "cuda and"]).refused(11, &["variant::selector_syntax"]);
     sandbox
         .run(&["build", "fast-norm", "--selector", "cdua"])

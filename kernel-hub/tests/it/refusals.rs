@@ -235,7 +235,7 @@ fn bodies_that_are_no_commits_change_nothing() {
     server
         .commit(&[file("b", "2"), json!({ "key": "deletedFile", "value": { "path": "gone" } })])
         .refused(404, "doesn't exist");
-    server.commit(&[file("a/b", "2")]).refused(400, "folder that is a file");
+    server.commit(&[file("a/b", "2")]).refused(400, "is a file");
     assert_eq!(head(&server), before);
     assert_eq!(server.get("/api/kernels/me/k/tree/v1").json().as_array().map(Vec::len), Some(2));
     // Later than what it builds on.
