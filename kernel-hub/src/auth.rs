@@ -18,14 +18,14 @@ use crate::wire::route::Access;
 /// What tokens begin with, so that a search for leaked secrets finds them.
 pub(crate) const PREFIX: &str = "kwhub_";
 
-/// What those without a token may.
+/// Access of requests without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Anonymous {
-    /// Nothing.
+    /// No access.
     None,
-    /// Read.
+    /// Read access.
     Read,
-    /// Read and write; only on an address that this machine alone reaches.
+    /// Read and write access; only on a loopback address.
     Write,
 }
 

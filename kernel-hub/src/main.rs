@@ -84,7 +84,7 @@ struct Serve {
     /// Time limit in seconds to receive the headers of a request
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     head_timeout: u64,
-    /// Time in seconds after which an idle connection is closed
+    /// Time in seconds without data after which a connection with an open request is closed
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     stall_timeout: u64,
     /// Time limit in seconds to finish open requests after SIGINT or SIGTERM

@@ -161,8 +161,8 @@ impl Args {
 
 /// A time in seconds, or an amount of money.
 fn seconds(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
-    if (0.01..=1e6).contains(&number) { Ok(number) } else { Err("it is between 0.01 and 1000000".to_owned()) }
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.01..=1e6).contains(&number) { Ok(number) } else { Err("not between 0.01 and 1000000".to_owned()) }
 }
 
 /// Runs the verb.

@@ -99,7 +99,7 @@ impl Metrics {
         family(
             "stalled_total",
             "counter",
-            "Connections closed because they were idle.",
+            "Connections closed because no data moved.",
             &unlabelled(value(&self.stalled)),
         );
         family("connections", "gauge", "Open connections.", &unlabelled(value(&self.connections)));
