@@ -69,7 +69,7 @@ impl Store {
         if sound {
             self.remember(digest, stamp);
         } else {
-            tracing::warn!(target: "storage", "digest mismatch: the content of blob {digest} on the disk has another digest");
+            tracing::warn!(target: "storage", "digest mismatch: the content of blob {digest} on disk does not match its digest");
         }
         Ok(sound)
     }

@@ -45,7 +45,7 @@ impl Store {
         }
         let found = Sha256::of_bytes(context.finish().as_ref());
         if found != digest {
-            tracing::warn!(target: "storage", "{repo}: digest mismatch: {digest} was promised, the content has {found}");
+            tracing::warn!(target: "storage", "{repo}: digest mismatch: the upload announced {digest}, got {found}");
             return Err(StoreError::Refused(format!(
                 "hash mismatch: the upload announced {digest}, got {found}"
             )));

@@ -47,7 +47,7 @@ impl Store {
             xet::name_of(&mut BufReader::with_capacity(BUFFER, file))?
         };
         if found != *name {
-            tracing::warn!(target: "storage", "{}: digest mismatch: xorb {name} was promised, the content has {found}", session.repo);
+            tracing::warn!(target: "storage", "{}: digest mismatch: the upload announced xorb {name}, got {found}", session.repo);
             return Err(StoreError::Refused(format!(
                 "hash mismatch for a xorb: the upload announced {name}, got {found}"
             )));

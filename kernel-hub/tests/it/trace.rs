@@ -45,7 +45,7 @@ fn the_log_has_storage_auth_and_connections_and_no_secrets() {
         "DEBUG storage: blob ",
         &format!("INFO storage: me/k: large file {} stored, 6 bytes", sha256(b"\0large")),
         "to v1 by writer, 2 files",
-        &format!("WARN storage: me/k: digest mismatch: {} was promised", sha256(b"good")),
+        &format!("WARN storage: me/k: digest mismatch: the upload announced {}", sha256(b"good")),
         "INFO storage: gc: Remove, ",
         "DEBUG auth: POST /api/repos/create: token `writer`",
         "INFO auth: GET /api/whoami-v2: unknown token",
