@@ -25,13 +25,13 @@ mod tests;
 #[command(name = "kernelwright", version, propagate_version = true, max_term_width = 110)]
 #[command(override_usage = "kernelwright [OPTIONS] <COMMAND>")]
 #[command(after_help = "Examples:
-  kernelwright doctor                                  show what this machine has and lacks
+  kernelwright doctor                                  show what is installed and what is missing
   kernelwright new me/fast-norm --template rms-norm    create a project in ./fast-norm
   kernelwright make fast-norm                          run every stage, from check to load
 
 Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench,
 17 package, 18 publish, 19 agent, 20 archive, 21 load, 22 hub, 130 interrupted.
-docs/reference/exit-codes.md explains them, and messages.md beside it the JSON.")]
+docs/reference/exit-codes.md explains them; docs/reference/messages.md describes the JSON output.")]
 pub struct Cli {
     #[command(flatten)]
     global: Global,
@@ -130,7 +130,7 @@ pub fn main() -> u8 {
         return exit::USAGE;
     };
     if matches!(format, MessageFormat::Short | MessageFormat::Github) && !matches!(verb, Verb::Check(_)) {
-        let text = "--message-format short and github are for `check` alone; use human or json here";
+        let text = "only `check` supports --message-format short and github; use human or json here";
         let _closed = overview::in_groups(Cli::command()).error(ErrorKind::ArgumentConflict, text).print();
         return exit::USAGE;
     }

@@ -18,14 +18,14 @@ use crate::wire::route::Access;
 /// What tokens begin with, so that a search for leaked secrets finds them.
 pub(crate) const PREFIX: &str = "kwhub_";
 
-/// What those without a token may.
+/// Access of requests without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Anonymous {
-    /// Nothing.
+    /// No access.
     None,
-    /// Read.
+    /// Read access.
     Read,
-    /// Read and write; only on an address that this machine alone reaches.
+    /// Read and write access; only on a loopback address.
     Write,
 }
 
@@ -57,7 +57,7 @@ pub enum TokenError {
     #[error("{0}")]
     Name(String),
     /// The file is not what this program writes.
-    #[error("{}:{line}: is no token; remove the line, or the file", .path.display())]
+    #[error("{}:{line}: not a valid token entry; remove the line or the file", .path.display())]
     Damaged {
         /// Which file.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum TokenError {
         line: usize,
     },
     /// The machine has no randomness.
-    #[error("the system gives no random bytes")]
+    #[error("failed to get random bytes from the system")]
     Random,
     /// The disk.
     #[error(transparent)]
@@ -154,18 +154,18 @@ impl Tokens {
     pub fn create(&self, name: &str, access: Access, orgs: Vec<String>) -> Result<String, TokenError> {
         if RepoId::new(name, "x").is_err() {
             return Err(TokenError::Name(format!(
-                "`{}` is no name; letters, digits, `-`, `_` and `.` make one",
+                "`{}` is not a valid name; use letters, digits, `-`, `_` and `.`",
                 name.escape_default()
             )));
         }
         if let Some(org) = orgs.iter().find(|org| RepoId::new(org, "x").is_err()) {
-            return Err(TokenError::Name(format!("`{}` is no organization", org.escape_default())));
+            return Err(TokenError::Name(format!("`{}` is not a valid organization", org.escape_default())));
         }
         let _alone = self.alone()?;
         let mut tokens = self.list()?;
         if tokens.iter().any(|token| token.name == name) {
             return Err(TokenError::Name(format!(
-                "there is a token `{name}` already; revoke it, or choose another name"
+                "a token `{name}` already exists; revoke it, or choose another name"
             )));
         }
         let mut bytes = [0_u8; 24];
@@ -178,7 +178,7 @@ impl Tokens {
 
     /// Forgets a token; a server that runs refuses it from the next request on.
     pub fn revoke(&self, name: &str) -> Result<(), TokenError> {
-        let absent = || TokenError::Name(format!("there is no token `{}`", name.escape_default()));
+        let absent = || TokenError::Name(format!("token `{}` not found", name.escape_default()));
         if disk::stamp(&self.path)?.is_none() {
             return Err(absent());
         }

@@ -18,97 +18,106 @@ use kernel_hub::store::{Depth, Store, Sweep};
 use kernel_hub::trace;
 use kernel_hub::wire::route::Access;
 
-/// A hub for kernels that Hugging Face's clients read and write, for a team or a test
+/// Serve a folder of kernels as a hub for Hugging Face's clients
 ///
-/// With HF_ENDPOINT set to its address, `get_kernel`, `kernels lock` and `huggingface_hub` use it in place of the Hub.
-/// To write, set HF_TOKEN. docs/hub.md says more.
+/// Set HF_ENDPOINT to the address of this server: `get_kernel`, `kernels lock` and `huggingface_hub` then use it in
+/// place of the Hub. To write, also set HF_TOKEN to a token that `token new` printed. docs/hub.md is the guide.
 #[derive(Debug, Parser)]
 #[command(name = "kernelwright-hub", version, max_term_width = 110)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(after_help = "Start here:
-  kernelwright-hub token new /srv/kernels ci --scope write     prints a token, once
-  kernelwright-hub /srv/kernels                                serves on http://127.0.0.1:8800
+#[command(after_help = "Examples:
+  kernelwright-hub token new /srv/kernels ci --scope write     create a token and print it once
+  kernelwright-hub /srv/kernels                                serve on http://127.0.0.1:8800
   HF_ENDPOINT=http://127.0.0.1:8800 python -c 'from kernels import get_kernel; ...'")]
 struct Cli {
     #[command(flatten)]
     serve: Serve,
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Log what the hub does on standard error: -v for the level info, -vv for debug (docs/logging.md)
+    /// Log to standard error: -v for the level info, -vv for debug (docs/logging.md)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Append that log to FILE; without -v it gets everything
+    /// Append the log to this file; everything is logged unless -v or KERNELWRIGHT_LOG is set
     #[arg(long, value_name = "FILE", global = true)]
     log_file: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 struct Serve {
-    /// The folder of the hub; a new one is made
+    /// Folder of the hub; created if it does not exist
     #[arg(value_name = "DIR", required = true)]
     dir: Option<PathBuf>,
-    /// Where to listen; port 0 takes a free one, which is printed
+    /// Address and port to listen on; port 0 chooses a free port and prints it
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8800")]
     bind: SocketAddr,
-    /// What those without a token may; `write` on an address of this machine alone
+    /// Access without a token; `write` is only allowed on a loopback address, such as 127.0.0.1
     #[arg(long, value_enum, default_value = "read")]
     anonymous: Anonymous,
-    /// Organizations whose kernels load without trust_remote_code; default: all of this hub
+    /// Organizations whose kernels load without trust_remote_code, separated by commas; default: all of this hub
     #[arg(long, value_name = "ORG", value_delimiter = ',')]
     trust: Option<Vec<String>>,
-    /// The address that clients use, where the hub stands behind another server
+    /// Address that clients use, if the hub is behind a proxy
     #[arg(long, value_name = "URL", value_parser = address)]
     public_url: Option<String>,
-    /// A PEM file with the certificate chain; serves https
+    /// PEM file with the certificate chain; the hub then serves HTTPS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// A PEM file with its key
+    /// PEM file with the private key of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Files from so many bytes on go by LFS, binary or not; default: binary files, and text from 1 MiB
+    /// Smallest size in bytes of a file that is sent by LFS, binary or not; default: all binary files, and text from
+    /// 1 MiB
     #[arg(long, value_name = "BYTES")]
     lfs_from: Option<u64>,
-    /// The most bytes of one commit, its files by LFS not counted
+    /// Largest size of a commit in bytes, without its LFS files
     #[arg(long, value_name = "BYTES", default_value_t = Settings::default().commit_bytes)]
     commit_bytes: u64,
-    /// The most files of one commit
+    /// Largest number of files in a commit
     #[arg(long, value_name = "N", default_value_t = Settings::default().commit_files)]
     commit_files: usize,
-    /// The most bytes of one file by LFS
+    /// Largest size of an LFS file in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Settings::default().file_bytes)]
     file_bytes: u64,
-    /// The most connections at a time; more wait
+    /// Largest number of open connections; further ones wait
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
-    /// Seconds until the head of a request must have come
+    /// Time limit in seconds to receive the headers of a request
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     head_timeout: u64,
-    /// Seconds until a connection on which nothing moves is closed
+    /// Time in seconds without data after which a connection with an open request is closed
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     stall_timeout: u64,
-    /// Seconds that requests may still take after SIGINT or SIGTERM
+    /// Time limit in seconds to finish open requests after SIGINT or SIGTERM
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     stop_timeout: u64,
-    /// Where the access log goes
+    /// Destination of the access log
     #[arg(long, value_enum, default_value = "stderr")]
     log: LogTo,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make, list and revoke tokens
+    /// Create, list and revoke tokens
     #[command(subcommand)]
     Token(TokenVerb),
-    /// Whether everything that a branch leads to is there, and is what it was
+    /// Check that all files and commits of every branch and tag exist and are unchanged
+    ///
+    /// Each problem is one line on standard output. The exit code is 1 if there is a problem.
+    #[command(after_help = "Examples:
+  kernelwright-hub check /srv/kernels
+  kernelwright-hub check /srv/kernels && kernelwright-hub gc /srv/kernels")]
     Check {
-        /// The folder of the hub; no server may run on it
+        /// Folder of the hub; stop its server first
         dir: PathBuf,
     },
-    /// Remove the contents that no commit of any kernel names, such as those of deleted kernels
+    /// Remove stored files that no commit uses, such as those of deleted kernels
+    #[command(after_help = "Examples:
+  kernelwright-hub gc /srv/kernels --dry-run
+  kernelwright-hub gc /srv/kernels")]
     Gc {
-        /// The folder of the hub; no server may run on it
+        /// Folder of the hub; stop its server first
         dir: PathBuf,
-        /// Show what would be freed, and remove nothing
+        /// Print how much would be freed, and remove nothing
         #[arg(long)]
         dry_run: bool,
     },
@@ -116,29 +125,40 @@ enum Verb {
 
 #[derive(Debug, Subcommand)]
 enum TokenVerb {
-    /// Make a token and print it; it cannot be shown again
+    /// Create a token and print it once
+    ///
+    /// It cannot be shown again: the hub stores only its digest.
+    #[command(after_help = "Examples:
+  kernelwright-hub token new /srv/kernels ci --scope write
+  kernelwright-hub token new /srv/kernels laptop --scope read --org me")]
     New {
-        /// The folder of the hub
+        /// Folder of the hub
         dir: PathBuf,
-        /// Whose it is: a word for logs and commits
+        /// Name of the token, which logs and commits show
         name: String,
-        /// What it is good for
+        /// Access that the token gives
         #[arg(long, value_enum)]
         scope: Scope,
-        /// The organizations that it is good for; default: all
+        /// Organizations that the token is valid for, separated by commas; default: all
         #[arg(long = "org", value_name = "ORG", value_delimiter = ',')]
         orgs: Vec<String>,
     },
-    /// List names, scopes and organizations
+    /// List the tokens with their names, scopes and organizations
+    #[command(after_help = "Examples:
+  kernelwright-hub token list /srv/kernels
+  kernelwright-hub token list /srv/kernels | grep write")]
     List {
-        /// The folder of the hub
+        /// Folder of the hub
         dir: PathBuf,
     },
-    /// Forget a token; a server that runs refuses it at once
+    /// Delete a token; a running server refuses it at once
+    #[command(after_help = "Examples:
+  kernelwright-hub token revoke /srv/kernels ci
+  kernelwright-hub token revoke /srv/kernels laptop")]
     Revoke {
-        /// The folder of the hub
+        /// Folder of the hub
         dir: PathBuf,
-        /// Its name
+        /// Name of the token
         name: String,
     },
 }
@@ -158,7 +178,7 @@ fn address(text: &str) -> Result<String, String> {
     if fine && !text.contains(['?', '#', '"']) {
         Ok(text.trim_end_matches('/').to_owned())
     } else {
-        Err("write it as https://HOST, with a port or a path where there is one".to_owned())
+        Err("write it as https://HOST, with a port and a path if needed".to_owned())
     }
 }
 
@@ -244,12 +264,10 @@ fn check(dir: &std::path::Path) -> Result<ExitCode, Box<dyn std::error::Error>> 
 fn gc(dir: &std::path::Path, sweep: Sweep) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let store = Store::existing(dir)?;
     let freed = store.collect(sweep).map_err(|error| {
-        format!(
-            "nothing was removed, since a commit cannot be read: {error}\nhelp: kernelwright-hub check DIR"
-        )
+        format!("failed to read a commit, so nothing was removed: {error}\nhelp: kernelwright-hub check DIR")
     })?;
     let verb = if sweep == Sweep::DryRun { "would free" } else { "freed" };
-    println!("{verb} {} bytes in {} files; {} files stay", freed.bytes, freed.files, freed.kept);
+    println!("{verb} {} bytes in {} files; {} files kept", freed.bytes, freed.files, freed.kept);
     Ok(ExitCode::SUCCESS)
 }
 

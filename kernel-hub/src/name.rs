@@ -58,7 +58,7 @@ impl RepoId {
                 && !word.contains("..")
                 && !word.contains("--");
             if !fine {
-                return Err(BadName(format!("{} is no name of a {what}", shown(word))));
+                return Err(BadName(format!("{} is not a valid name of a {what}", shown(word))));
             }
         }
         if RESERVED.contains(&org)
@@ -221,7 +221,7 @@ impl FromStr for RefName {
         if fine {
             Ok(Self(text.to_owned()))
         } else {
-            Err(BadName(format!("{} is no name of a branch or tag", shown(text))))
+            Err(BadName(format!("{} is not a valid name of a branch or tag", shown(text))))
         }
     }
 }
@@ -251,7 +251,7 @@ impl FromStr for CommitId {
         if is_hex(text, 40) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(BadName(format!("{} is no commit", shown(text))))
+            Err(BadName(format!("{} is not a valid commit id", shown(text))))
         }
     }
 }
@@ -300,7 +300,7 @@ impl FromStr for Sha256 {
         if is_hex(text, 64) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(BadName(format!("{} is no SHA-256 digest", shown(text))))
+            Err(BadName(format!("{} is not a valid SHA-256 digest", shown(text))))
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn check(wanted: &[&str]) -> Result<(), String> {
         }
     };
     if wanted.is_empty() && Command::new("npm").arg("--version").stdout(Stdio::null()).status().is_err() {
-        eprintln!("skipped: npm is not installed, so no agent can be");
+        eprintln!("skipped: npm is not installed, so agents cannot be installed");
         return Ok(());
     }
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -75,7 +75,7 @@ fn installed(root: &Path, name: &str, package: &str) -> Result<PathBuf, String> 
     if status.success() && programs.join(name).exists() {
         return Ok(programs);
     }
-    Err(format!("npm could not install {package}"))
+    Err(format!("npm failed to install {package}"))
 }
 
 /// A number that grows with every commit.

@@ -74,7 +74,7 @@ fn bring(target: &str, wanted: &str, mode: Mode) -> Result<(), String> {
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     folder
         .and_then(|()| std::fs::write(&path, wanted))
-        .map_err(|error| format!("cannot write {target}: {error}"))
+        .map_err(|error| format!("failed to write {target}: {error}"))
 }
 
 /// One section a command, in the order of the help.
@@ -124,7 +124,7 @@ fn output(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     // Help is as wide as the terminal; a file has one width.
     command.args(arguments).env("COLUMNS", "110").stdin(Stdio::null());
-    let output = command.output().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    let output = command.output().map_err(|error| format!("failed to run {}: {error}", program.display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("kernelwright {}: {}\n{said}", arguments.join(" "), output.status));

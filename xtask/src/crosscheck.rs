@@ -81,7 +81,7 @@ fn project(root: &Path, work: &Path) -> Result<PathBuf, String> {
 fn build(program: &Path, project: &Path, releases: &[&str]) -> Result<(), String> {
     let mut command = Command::new(program);
     command.arg("build").args(releases.iter().flat_map(|release| ["--variant".to_owned(), variant(release)]));
-    if finish(command.arg(project))? { Ok(()) } else { Err("the project does not build".to_owned()) }
+    if finish(command.arg(project))? { Ok(()) } else { Err("failed to build the project".to_owned()) }
 }
 
 /// The command lines of a variant, in a file.
@@ -148,7 +148,7 @@ fn installed(work: &Path, name: &str, packages: &[(&str, &str)]) -> Result<PathB
     command.arg("--target").arg(&part).env("PIP_ROOT_USER_ACTION", "ignore");
     command.args(packages.iter().map(|(package, version)| format!("{package}=={version}")));
     if !finish(&mut command)? {
-        return Err(format!("pip installs no {}; it has said why", packages[0].0));
+        return Err(format!("pip failed to install {}; see its output above", packages[0].0));
     }
     fs::rename(&part, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)

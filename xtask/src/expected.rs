@@ -59,8 +59,8 @@ fn read(text: &str) -> Result<Vec<Run>, String> {
             runs.push(Run { name: name.to_owned(), ..Run::default() });
             continue;
         }
-        let (key, value) = line.split_once(" = ").ok_or_else(|| format!("`{line}` is no `key = value`"))?;
-        let unknown = || format!("`{key}` is no key of expected.toml");
+        let (key, value) = line.split_once(" = ").ok_or_else(|| format!("`{line}` is not `key = value`"))?;
+        let unknown = || format!("`{key}` is not a key of expected.toml");
         let Some(run) = runs.last_mut() else {
             if key == "about" {
                 continue;
@@ -70,7 +70,7 @@ fn read(text: &str) -> Result<Vec<Run>, String> {
         let set = || strings(value).into_iter().collect::<BTreeSet<_>>();
         match key {
             "arguments" => run.arguments = strings(value),
-            "exit" => run.exit = value.parse().map_err(|_| format!("`{value}` is no exit code"))?,
+            "exit" => run.exit = value.parse().map_err(|_| format!("`{value}` is not an exit code"))?,
             "built" => run.built = set(),
             "codes" => run.codes = set(),
             "says" => run.says = strings(value),
@@ -82,7 +82,7 @@ fn read(text: &str) -> Result<Vec<Run>, String> {
         }
     }
     if runs.is_empty() || runs.iter().any(|run| run.arguments.is_empty()) {
-        return Err("every run needs `arguments`, and there must be one".to_owned());
+        return Err("at least one run is required, and every run needs `arguments`".to_owned());
     }
     Ok(runs)
 }

@@ -30,7 +30,7 @@ pub(crate) fn kernel(arguments: &[&str]) -> ExitCode {
     let root = repo::root();
     let manifest = root.join("Cargo.toml");
     if stale(&root) {
-        eprintln!("compiling kernelwright; with an empty target folder this takes a minute or three ...");
+        eprintln!("compiling kernelwright; with an empty target folder this takes one to three minutes ...");
         let built =
             repo::cargo().args(["build", "--bin", "kernelwright", "--manifest-path"]).arg(&manifest).status();
         match built {
@@ -63,7 +63,7 @@ pub(crate) fn kernel(arguments: &[&str]) -> ExitCode {
 }
 
 fn failed(error: &std::io::Error) -> ExitCode {
-    eprintln!("error: cannot run cargo: {error}");
+    eprintln!("error: failed to run cargo: {error}");
     ExitCode::FAILURE
 }
 

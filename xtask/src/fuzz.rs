@@ -29,10 +29,10 @@ pub(crate) fn run(seconds: &str, wanted: &[&str]) -> ExitCode {
 fn run_all(seconds: &str, wanted: &[&str]) -> Result<(), String> {
     let limit: u32 = seconds
         .parse()
-        .map_err(|_| format!("`{seconds}` is no number of seconds; try: cargo xtask fuzz 600"))?;
+        .map_err(|_| format!("`{seconds}` is not a number of seconds; try: cargo xtask fuzz 600"))?;
     let mut targets = targets()?;
     if let Some(unknown) = wanted.iter().find(|name| !targets.iter().any(|target| target == *name)) {
-        return Err(format!("no target is called `{unknown}`; there are {}", targets.join(", ")));
+        return Err(format!("unknown target `{unknown}`; targets: {}", targets.join(", ")));
     }
     targets.retain(|target| wanted.is_empty() || wanted.contains(&target.as_str()));
     targets.iter().try_for_each(|target| fuzz(target, limit))

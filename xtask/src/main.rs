@@ -28,26 +28,32 @@ Tasks of this repository
 
 Usage: cargo xtask <TASK>
 
-  kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout; compiles it first where needed
-  test                 everything that must pass: format, tidy, clippy, tests, reference, documentation
+  kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout, and compile it first if needed
+  test                 run all checks: format, tidy, clippy, tests, reference, documentation
   test agents [--all | NAME...]
-                       real coding agents with a scripted model: the one whose turn it is, all, or those named (npm
-                       installs up to 400 MB each into target/agents)
-  ci [STEP [ITEM]...]  the steps of `.ci/run`: all of them, or one, with all its items or those named (fetches likewise)
-       --list          list the steps, with their budgets
+                       run real coding agents with a scripted model: the next one in turn, all, or those named
+                       (npm installs up to 400 MB each into target/agents)
+  ci [STEP [ITEM]...]  run the steps of `.ci/run`: all of them, or one step with all its items or those named
+                       (downloads what `kernel make` needs)
+       --list          list the steps with their budgets
        --full          leave out nothing, as `.ci/full` does
-       --keep-going    go on after a step that fails
-       --record        write .ci/proven.toml: with --full when it passed, else from earlier runs in this tree
-  cheats [NAME]...     `kernelwright selftest`: kernels that must be refused, and honest ones that must pass (fetches what
-                       `kernel make` does)
-  projects [NAME]...   other people's forms of a kernel project, and what must come of each (fetches likewise)
-  crosscheck [CUDA]... device code for CUDA 12 beside NVIDIA's own compiler of that release (fetches 113 MB by pip)
+       --keep-going    continue after a step that fails
+       --record        write .ci/proven.toml: with --full if it passed, else from earlier runs in this tree
+  cheats [NAME]...     run `kernelwright selftest`: some kernels must be refused, honest ones must pass
+                       (downloads what `kernel make` needs)
+  projects [NAME]...   build kernel projects of other forms, and check the results
+                       (downloads what `kernel make` needs)
+  crosscheck [CUDA]... compare device code for CUDA 12 with NVIDIA's own compiler of that release
+                       (pip downloads 113 MB)
   fuzz [SECONDS] [TARGET]...
-                       fuzz the languages, each target for so long (60); needs cargo-fuzz
-  tidy                 the repository's own rules (docs/style.md) alone
-  codegen [--check]    write docs/reference/cli.md and docs/schema/ from what the program prints; --check only compares
+                       fuzz the languages, each target for SECONDS (default: 60); needs cargo-fuzz
+  tidy                 check only the repository's own rules (docs/style.md)
+  codegen [--check]    write docs/reference/cli.md and docs/schema/ from the program's output;
+                       --check only compares
 
-Start here: cargo xtask kernel make examples/rms-norm
+Examples:
+  cargo xtask kernel make examples/rms-norm
+  cargo xtask test
 ";
 
 fn main() -> ExitCode {

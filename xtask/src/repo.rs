@@ -42,16 +42,16 @@ pub(crate) fn program(root: &Path) -> Result<PathBuf, String> {
     match command.status() {
         Ok(status) if status.success() => beside_this_one("kernelwright"),
         Ok(status) => Err(format!("the program does not compile: {status}")),
-        Err(error) => Err(format!("cannot run cargo: {error}")),
+        Err(error) => Err(format!("failed to run cargo: {error}")),
     }
 }
 
 /// A binary of the workspace in the profile that this one was built with. A test's binary lies one folder further down.
 pub(crate) fn beside_this_one(name: &str) -> Result<PathBuf, String> {
-    let here =
-        std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
+    let here = std::env::current_exe()
+        .map_err(|error| format!("failed to find the path of this program: {error}"))?;
     let folder = here.parent().filter(|folder| !folder.ends_with("deps")).or_else(|| here.parent()?.parent());
-    folder.map(|folder| folder.join(name)).ok_or_else(|| "this program is in no folder".to_owned())
+    folder.map(|folder| folder.join(name)).ok_or_else(|| "the path of this program has no folder".to_owned())
 }
 
 /// The cache of `kernelwright`, as the program itself finds it.
@@ -71,7 +71,7 @@ pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
-        .map_err(|error| format!("cannot run git, which lists the files to look at: {error}"))?;
+        .map_err(|error| format!("failed to run git to list the files: {error}"))?;
     if !listed.status.success() {
         return Err(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim()));
     }
@@ -93,7 +93,7 @@ pub(crate) fn named(folder: &str, names: &[&str], wanted: &[&str]) -> Result<(),
     let idle = |part: &&&str| !names.iter().any(|name| name.contains(**part));
     let Some(idle) = wanted.iter().find(idle) else { return Ok(()) };
     let list: String = names.iter().map(|name| format!("\n  {name}")).collect();
-    Err(format!("nothing in {folder} has `{idle}` in its name; there are{list}"))
+    Err(format!("no name in {folder} contains `{idle}`; there are{list}"))
 }
 
 /// The commands of `kernelwright`, in the order of its help: the variants of `enum Verb` in cli.rs.
@@ -130,8 +130,7 @@ mod tests {
         assert_eq!(named("tests/projects", &names, &[]), Ok(()));
         assert_eq!(named("tests/projects", &names, &["twin", "data"]), Ok(()));
         let told = named("tests/projects", &names, &["twin", "nosuch"]);
-        let words =
-            "nothing in tests/projects has `nosuch` in its name; there are\n  data-files\n  twin-left";
+        let words = "no name in tests/projects contains `nosuch`; there are\n  data-files\n  twin-left";
         assert_eq!(told, Err(words.to_owned()));
     }
 }

@@ -93,6 +93,6 @@ fn finish(mut command: Command) -> Result<(), String> {
     match command.current_dir(repo::root()).stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cargo {}: {status}", shown.join(" "))),
-        Err(error) => Err(format!("cannot run cargo {}: {error}", shown.join(" "))),
+        Err(error) => Err(format!("failed to run cargo {}: {error}", shown.join(" "))),
     }
 }

@@ -123,7 +123,8 @@ impl LibraryDirs {
 }
 
 fn named(text: &str) -> Result<(Dependency, PathBuf), String> {
-    let (name, folder) = text.split_once('=').ok_or("write it as NAME=DIR")?;
+    let (name, folder) =
+        text.split_once('=').ok_or("write it as NAME=DIR, such as sycl_tla=/opt/sycl-tla")?;
     Ok((name.parse().map_err(|error: UnitError| error.to_string())?, env::absolute(folder.as_ref())))
 }
 

@@ -18,8 +18,8 @@ use super::arguments::{Judging, Measuring, ProjectDir, Selection};
 
 /// Measure verified variants against PyTorch, with 95% intervals
 ///
-/// The rivals are eager PyTorch, its fused operator, torch.compile and, for matrix products, cuBLASLt. Each contender
-/// runs in a process of its own, and the samples are interleaved. With several starts, the intervals also cover the
+/// The rivals (baselines) are eager PyTorch, its fused operator, torch.compile and, for matrix products, cuBLASLt. Each
+/// one runs in its own process, and the samples are interleaved. With several starts, the intervals also cover the
 /// differences between starts. CPU figures are valid for this machine only.
 ///
 /// Every measurement is appended to .kernelwright/records.jsonl in the project. An interrupted run continues where it

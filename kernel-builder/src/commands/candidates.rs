@@ -13,8 +13,9 @@ use super::arguments::TaskDir;
 
 /// Show the kernels that agents handed in, with verdicts and times
 ///
-/// With an ID, or the beginning of one, `best` or `seed`: everything that is known of it, and what it changes in its
-/// parent. `kernelwright fill --apply ID` writes a candidate into the project.
+/// Without an ID, lists all candidates. With one, shows all data of that candidate, and its changes from its parent.
+/// An ID can be shortened to its first characters; `best` and `seed` are IDs too. `kernelwright fill --apply ID` writes
+/// a candidate into the project.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright candidates my-norm
@@ -43,7 +44,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }
         if human.is_empty() {
             human = format!(
-                "no candidates; `kernelwright mcp {}` lets an agent make some\n",
+                "no candidates yet; `kernelwright mcp {}` lets a coding agent write some\n",
                 args.project.dir.display()
             );
         }

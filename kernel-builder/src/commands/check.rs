@@ -27,10 +27,10 @@ use super::arguments::ProjectDir;
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
-    /// Also fail on these; notes never fail
+    /// Also fail on these findings; notes never fail
     #[arg(long, value_enum, value_name = "WHAT")]
     deny: Option<Deny>,
-    /// Refuse a tag that is not of `version`: of version 1 are `v1`, `v1.2` and `v1.2.3`
+    /// Check that this release tag matches `version`: `v1`, `v1.2` and `v1.2.3` match version 1
     #[arg(long, value_name = "NAME")]
     tag: Option<String>,
 }

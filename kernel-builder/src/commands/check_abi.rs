@@ -59,14 +59,14 @@ impl Diagnostic for Refused {
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
-        Some(Box::new(format!("`kernelwright explain {}` says what the gate asks", self.code)))
+        Some(Box::new(format!("run `kernelwright explain {}` to see what this check requires", self.code)))
     }
 }
 
 /// Nothing to judge.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{}` holds no library", dir.display())]
-#[diagnostic(code(verify::no_library), help("name a shared library (.so), or a folder that has one"))]
+#[error("no library found in `{}`", dir.display())]
+#[diagnostic(code(verify::no_library), help("pass a shared library (.so), or a folder that contains one"))]
 struct NoLibrary {
     dir: PathBuf,
 }

@@ -27,9 +27,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let mut human: String =
             damaged.iter().map(|(wheel, member)| format!("damaged: {member} of wheel {wheel}\n")).collect();
         if damaged.is_empty() {
-            human.push_str("every file of the cache is what was fetched\n");
+            human.push_str("all cached files are unchanged since their download\n");
         } else {
-            human += "kernelwright toolchain verify --repair fetches them again\n";
+            human += "to download them again: kernelwright toolchain verify --repair\n";
         }
         session.report.result("doctor", &json!({ "damaged": damaged }), &human);
         return Ok(());

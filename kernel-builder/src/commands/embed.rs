@@ -14,14 +14,15 @@ use crate::pipeline::build::embed::{self, Code, Request};
 
 /// Compile device code for Rust programs, with typed launchers
 ///
-/// Writes machine code and PTX of every kernel that a `[launch]` table can start, and kernels.rs, which includes
-/// them. The crate kernelwright-build runs this command from a build script; docs/rust.md is the guide. No GPU is needed.
+/// Writes the machine code and PTX of every kernel that a `[launch]` table can start, and kernels.rs, which includes
+/// them. The crate kernelwright-build runs this command from a build script; docs/rust.md is the guide. Does not need
+/// a GPU.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright embed kernels/rms-norm --out-dir generated --arch 9.0a --arch 12.0+PTX
   kernelwright embed kernels/rms-norm --out-dir stubs --stubs    for docs.rs, without code")]
 pub struct Args {
-    /// Folders with an op.toml that has [launch], or files of that format
+    /// Folders with an op.toml that has a `[launch]` table, or files of that format
     #[arg(value_name = "DIR", required = true)]
     kernels: Vec<PathBuf>,
     /// Folder to write; code of an earlier run that is no longer needed is removed

@@ -9,14 +9,14 @@ use crate::exit::Failure;
 
 /// Explain a diagnostic code: its cause, an example, how to fix it
 ///
-/// Without a code, all codes are listed.
+/// Without a code, lists all codes.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright explain verify::guard
   kernelwright explain bench
   kernelwright explain | grep stream")]
 pub struct Args {
-    /// The code in square brackets or before the message, its name without the stage, or a stage
+    /// Diagnostic code, such as `verify::guard`; the part after `::`; or the name of a stage
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }

@@ -51,7 +51,7 @@ pub struct Args {
 #[error("`{}` has no op.toml, so there is nothing to export", dir.display())]
 #[diagnostic(
     code(spec::no_op),
-    help("name a folder that has one; op.toml says what the operation computes (docs/reference/op-toml.md)")
+    help("pass a folder that has one; op.toml describes the operation (docs/reference/op-toml.md)")
 )]
 pub struct NoOp {
     /// The folder.
@@ -65,7 +65,7 @@ impl StageError for NoOp {
 }
 
 fn assignment(text: &str) -> Result<(PythonName, Dtype), String> {
-    let (name, dtype) = text.split_once('=').ok_or("write it as in T=bf16")?;
+    let (name, dtype) = text.split_once('=').ok_or("write it as NAME=DTYPE, such as T=bf16")?;
     Ok((
         name.parse().map_err(|error| format!("{error}"))?,
         dtype.parse().map_err(|error| format!("{error}"))?,
@@ -122,9 +122,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     set.write_to(&args.to)?;
     if traced < records.len() {
         let left = records.len() - traced;
-        session
-            .report
-            .warn(format!("{left} of {} records are of nothing that is exported here", records.len()));
+        session.report.warn(format!(
+            "{left} of {} records do not match an exported definition, and were left out",
+            records.len()
+        ));
     }
     let result =
         json!({ "dir": args.to, "definitions": made, "traces": traced, "problems": rows(&problems) });

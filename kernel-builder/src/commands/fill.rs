@@ -26,11 +26,11 @@ use super::arguments::TaskDir;
 
 /// Find faster settings, or let a coding agent write faster kernels
 ///
-/// Without `--agent`, this searches the fastest `[tune]` setting for each workload on this GPU.
+/// Without `--agent`, this searches for the fastest `[tune]` setting of each workload on this GPU.
 ///
-/// The agent proposes settings. Each one is compiled, compared with the float64 reference and timed, and the agent
-/// gets the result. The best few are then timed in turn with the defaults; a gain inside its interval does not count.
-/// Winning settings go to tuned/DEVICE.toml, which `verify --device`, `bench --device` and `screen` use.
+/// The search proposes settings. Each one is compiled, compared with the float64 reference and timed, and the result
+/// guides the search. The best few are then timed in alternation with the defaults; a gain inside its interval does not
+/// count. The winning settings go to tuned/DEVICE.toml, which `verify --device`, `bench --device` and `screen` use.
 ///
 /// Workloads that op.toml holds out are not searched. An interrupted search continues on the next run. Requires an
 /// NVIDIA GPU.
@@ -43,11 +43,11 @@ use super::arguments::TaskDir;
 pub struct Args {
     #[command(flatten)]
     project: TaskDir,
-    /// Who writes: `tuner` searches the settings of `[tune]`, without a language model; `claude`, `codex`, `gemini` and
-    /// `opencode` are coding agents that write kernels; `handoff` makes a workspace for a person
+    /// Agent to use: `tuner` searches the settings of `[tune]`, without a language model; `claude`, `codex`, `gemini`
+    /// and `opencode` are coding agents that write kernels; `handoff` creates a workspace for a person
     #[arg(long, value_name = "WHO", default_value = TUNER)]
     agent: String,
-    /// Start this program as the agent, in a folder with TASK.md; `{prompt}` in it stands for the task
+    /// Command that starts another agent, in a folder with TASK.md; `{prompt}` in it is replaced by the task
     #[arg(long, value_name = "COMMAND", conflicts_with = "agent")]
     agent_command: Option<String>,
     #[command(flatten)]
@@ -91,36 +91,36 @@ const OF_SESSIONS: f64 = 1800.0;
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Coding agents")]
 struct AgentArgs {
-    /// Pass this variable of the environment to the agent, such as a key; it gets PATH and no other one. Can be repeated
+    /// Environment variable to pass to the agent besides PATH, such as an API key; can be repeated
     #[arg(long, value_name = "NAME")]
     agent_env: Vec<String>,
     /// Model that the agent uses
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Largest number of new candidates that are judged
+    /// Maximum number of new candidates to judge
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tries: Option<u32>,
-    /// Largest number of sessions; without it, a search ends after 5 sessions without a gain
+    /// Maximum number of sessions; without it, a search ends after 5 sessions without a gain
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sessions: Option<u32>,
-    /// Sessions side by side; they share the GPU
+    /// Number of sessions at a time; they share the GPU
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,
-    /// Largest cost of all sessions in US dollars, where the agent reports it. A session that reaches it is ended
+    /// Maximum cost of all sessions in US dollars, if the agent reports it. A session that reaches it is ended
     #[arg(long, value_name = "USD", value_parser = seconds)]
     max_usd: Option<f64>,
-    /// Largest number of tokens of all sessions, where the agent reports it. A session that reaches it is ended
+    /// Maximum number of tokens of all sessions, if the agent reports it. A session that reaches it is ended
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
-    /// Compile candidates and judge none, so that no GPU is needed; nothing becomes the best
+    /// Only compile candidates, without a GPU; none is judged, so none becomes the best
     #[arg(long)]
     unjudged: bool,
 }
 
 /// An option that does nothing for the agent that is named.
 #[derive(Debug, Error, Diagnostic)]
-#[error("{option} is for {whose}")]
-#[diagnostic(code(agent::option), help("leave it out, or use {agent}"))]
+#[error("{option} is only supported by {whose}")]
+#[diagnostic(code(agent::option), help("leave it out, or pass {agent}"))]
 struct OtherOption {
     option: &'static str,
     whose: &'static str,
@@ -161,8 +161,8 @@ impl Args {
 
 /// A time in seconds, or an amount of money.
 fn seconds(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
-    if (0.01..=1e6).contains(&number) { Ok(number) } else { Err("it is between 0.01 and 1000000".to_owned()) }
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.01..=1e6).contains(&number) { Ok(number) } else { Err("not between 0.01 and 1000000".to_owned()) }
 }
 
 /// Runs the verb.
@@ -202,7 +202,11 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 /// Writes a candidate into the project.
 fn apply(dir: &Path, id: &str, session: &Session) -> Result<(), Failure> {
     let (entry, written) = shelf::open(dir, session)?.apply(id, session)?;
-    let what = if written.is_empty() { "the project has it already".to_owned() } else { written.join(", ") };
+    let what = if written.is_empty() {
+        "the project already has this candidate".to_owned()
+    } else {
+        written.join(", ")
+    };
     let human = format!("{}: {what}\n", entry.id);
     session.report.result("fill", &json!({ "applied": entry.id, "written": written }), &human);
     Ok(())
@@ -255,9 +259,9 @@ fn hand_out(args: &Args, session: &Session) -> Result<(), Failure> {
     let workspace = handoff::hand_out(&args.project.dir, args.compiler.unwrap_or_default(), session)?;
     let folder = workspace.folder.display();
     let human = if workspace.was_there {
-        format!("{folder}\nit was there already; hand it in by `kernelwright submit`, or remove it\n")
+        format!("{folder}\nthe workspace exists; hand it in with `kernelwright submit`, or delete it\n")
     } else {
-        format!("{folder}\nTASK.md says what to do; `kernelwright submit` takes the result\n")
+        format!("{folder}\nTASK.md describes the task; hand in the result with `kernelwright submit`\n")
     };
     let data = json!({ "workspace": workspace.folder, "was_there": workspace.was_there });
     session.report.result("fill", &data, &human);

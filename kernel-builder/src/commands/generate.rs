@@ -30,7 +30,7 @@ pub struct Args {
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let done = generate::refresh(&args.project.dir, args.check, session)?;
     let human = match (done.written.as_slice(), done.removed.as_slice()) {
-        ([], []) => "nothing has changed\n".to_owned(),
+        ([], []) => "already up to date\n".to_owned(),
         _ => {
             let written = done.written.iter().map(|path| format!("written  {path}\n"));
             written.chain(done.removed.iter().map(|path| format!("removed  {path}\n"))).collect()

@@ -54,9 +54,9 @@ fn text(found: &GpuCeilings) -> String {
     let mut lines = vec![about.name.clone()];
     let mut line = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     line(
-        "is",
+        "device",
         format!(
-            "compute capability {}.{}, {} multiprocessors, {} KiB of shared memory a block",
+            "compute capability {}.{}, {} multiprocessors, {} KiB of shared memory per block",
             about.capability.0,
             about.capability.1,
             about.multiprocessors,
@@ -84,7 +84,7 @@ fn text(found: &GpuCeilings) -> String {
             );
             let held = match now.reasons.as_slice() {
                 [] => String::new(),
-                reasons => format!("; the clock is where it is for {}", reasons.join(", ")),
+                reasons => format!("; clocks limited by: {}", reasons.join(", ")),
             };
             line(
                 "now",
@@ -96,9 +96,12 @@ fn text(found: &GpuCeilings) -> String {
                 ),
             );
         }
-        None => line("now", "the driver's management library (libnvidia-ml.so.1) says nothing".to_owned()),
+        None => line(
+            "now",
+            "unknown: the driver's management library (libnvidia-ml.so.1) gives no readings".to_owned(),
+        ),
     }
-    let again = if *kept { ", kept; --fresh measures again" } else { "" };
+    let again = if *kept { ", cached; to measure again: --fresh" } else { "" };
     line("rates", format!("measured {}{again}", measured.date));
     for ceiling in &measured.ceilings {
         lines.push(format!("    {:<7} {}", ceiling.of, ceilings::rate(ceiling)));
@@ -157,12 +160,12 @@ mod tests {
         let found = GpuCeilings { about, now: Some(now), ceilings, kept: true };
         let told = "\
 NVIDIA H200
-  is        compute capability 9.0, 132 multiprocessors, 227 KiB of shared memory a block
+  device    compute capability 9.0, 132 multiprocessors, 227 KiB of shared memory per block
   memory    150.00 GB, 149.00 GB free; L2 50 MiB
   driver    580.1, CUDA 13.0; GPU-1 at 0000:04:00.0
   clocks    345 of 1980 MHz, memory ? of ? MHz
-  now       ? C, 76 of ? W; the clock is where it is for gpu_idle
-  rates     measured 2026-11-22, kept; --fresh measures again
+  now       ? C, 76 of ? W; clocks limited by: gpu_idle
+  rates     measured 2026-11-22, cached; to measure again: --fresh
     bf16      750.2 TFLOP/s  some instruction, at 1500 MHz (sw_power_cap)
     i8      not measured: no compiler
 ";

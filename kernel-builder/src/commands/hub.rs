@@ -44,8 +44,8 @@ enum HubVerb {
 
 /// Find kernels that compute an operation, best match first
 ///
-/// Each match comes with its reasons. The search reads names, the functions of the packages and the cards; no code runs. The query is a few words, or an
-/// op.toml with its operation, its family and the operation of its template.
+/// The output gives the reasons for each match. The search reads names, functions of the packages and cards; no code
+/// runs. The query is a few words, or an op.toml, whose operation, family and template are searched for.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright hub search rms-norm
@@ -135,7 +135,7 @@ fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
         Subject::from_names([args.query.as_str()])
     };
     if subject.questions.is_empty() {
-        session.report.warn(format!("`{}` has no letter or digit to look for", args.query));
+        session.report.warn(format!("the query `{}` contains no letter or digit", args.query));
         return Err(Failure::already_reported(exit::USAGE));
     }
     let hub = Hub::connect(session)?;
@@ -151,7 +151,7 @@ fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
 
 fn ranking_text(ranked: &[Ranked], hub: &Hub, subject: &Subject) -> String {
     if ranked.is_empty() {
-        return format!("{} has no kernel for {}\n", hub.endpoint(), subject.names.join(", "));
+        return format!("no kernel found at {} for {}\n", hub.endpoint(), subject.names.join(", "));
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["kernel", "version", "backends", "license", "why"]);
@@ -188,12 +188,12 @@ fn shown(kernel: &Published, page: &str) -> String {
     let source = match (&kernel.source, &kernel.source_commit) {
         (Some(source), Some(commit)) => format!("{source} at {commit}"),
         (Some(source), None) => source.clone(),
-        (None, _) => "not named".to_owned(),
+        (None, _) => "not stated".to_owned(),
     };
     let mut rows = vec![
         ("versions", list(&versions)),
         ("commit", commit),
-        ("license", or(&kernel.license, "not named")),
+        ("license", or(&kernel.license, "not stated")),
         ("functions", list(&kernel.ops)),
         ("sources", source),
     ];
@@ -224,7 +224,7 @@ fn pull(args: &PullArgs, session: &Session) -> Result<(), Failure> {
         "dir": dir, "kernel": kernel.id, "revision": kernel.revision, "commit": kernel.commit,
         "license": kernel.license, "from": origin.name(), "files": files,
     });
-    let license = kernel.license.as_deref().unwrap_or("no license named, so ask its authors");
+    let license = kernel.license.as_deref().unwrap_or("not stated; ask the authors");
     let human = format!(
         "{} {}: {}\n  {} files in {}; license: {license}\n\nnext:\n  kernelwright check {}\n",
         kernel.id,

@@ -15,8 +15,8 @@ use super::arguments::ProjectDir;
 
 /// Arrange unverified builds in the hub's layout, as for Nix
 ///
-/// For builders that cannot run a kernel, such as Nix. Each build must be in a folder that `build --to` wrote. The
-/// result has no card, so `publish` refuses it: to publish, use `verify` and `package`.
+/// Use it in builders that cannot run a kernel, such as Nix. Each build must be in a folder that `build --to` wrote.
+/// The result has no card, so `publish` refuses it: to publish, use `verify` and `package`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright layout --from built/cpu --from built/cuda --to result

@@ -28,7 +28,7 @@ use super::arguments::TaskDir;
 pub struct Args {
     #[command(flatten)]
     project: TaskDir,
-    /// Also fail on these
+    /// Also fail on these findings
     #[arg(long, value_enum, value_name = "WHAT")]
     deny: Option<Deny>,
 }
@@ -58,8 +58,7 @@ fn human(lint: &Lint) -> String {
     }
     if let Some((case, lengths)) = lint.cut.first_key_value() {
         let count = lint.cut.len();
-        text +=
-            &format!("note: {count} cases were looked at with shorter lengths: `{case}` with {lengths}\n");
+        text += &format!("note: {count} cases used shorter lengths, such as `{case}` with {lengths}\n");
     }
     for relation in &lint.relations {
         text += &format!("holds: {relation}\n");

@@ -23,10 +23,10 @@ pub struct Args {
     /// Published folder
     #[arg(value_name = "DIR", default_value = "dist")]
     dir: PathBuf,
-    /// Python file that takes the folder as its argument, and exits with 0 if the kernel is right
+    /// Python file that takes the folder as its argument, and exits with 0 if the kernel is correct
     #[arg(long, value_name = "FILE")]
     example: Option<PathBuf>,
-    /// Load with this PyTorch release; fetched into the cache if the active Python has another one
+    /// PyTorch release to load with; downloaded into the cache if the active Python has a different one
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch: Option<Version>,
 }

@@ -12,8 +12,8 @@ use super::arguments::{ProjectDir, Selection};
 
 /// Write the variants and their inputs to kernelwright.lock
 ///
-/// For builders that do not plan: Nix builds the listed variants, each from the wheels listed with it (docs/nix.md).
-/// Missing wheels are fetched. Entries for other kinds of machines are kept.
+/// Nix and other builders read this file: they build the listed variants, each from the wheels listed with it
+/// (docs/nix.md). Missing wheels are downloaded. Entries for other kinds of machines are kept.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright lock my-norm
@@ -41,7 +41,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.check {
         let accepts = if args.fewer { Accepts::Fewer } else { Accepts::Whole };
         let there = lock::check(&project, &selection, accepts, session)?;
-        let human = "the lock lists the variants that are right for the project\n";
+        let human = "kernelwright.lock matches the project\n";
         session.report.result("lock", &json!({ "variants": there.rows, "changed": false }), human);
         return Ok(());
     }

@@ -19,11 +19,12 @@ use super::arguments::TaskDir;
 
 /// Let a coding agent drive the judge: an MCP server
 ///
-/// The server speaks the Model Context Protocol on standard input and output. Its tools are `task`, `try`, `profile`, `history` and `submit`. `try` compiles a candidate, compares its results with
-/// the float64 reference and times it; `submit` verifies it in full and holds it against the best. Without a GPU `try`
-/// compiles alone. Nothing is written into the project but .kernelwright/candidates; `kernelwright candidates` shows it.
+/// The server speaks the Model Context Protocol on standard input and output. Its tools are `task`, `try`, `profile`,
+/// `history` and `submit`. `try` compiles a candidate, compares its results with the float64 reference and times it.
+/// `submit` verifies a candidate in full, and compares it with the best one. Without a GPU, `try` only compiles.
 ///
-/// The GPU is let go after a minute without a request.
+/// In the project, only .kernelwright/candidates is written; `kernelwright candidates` shows it. After one minute
+/// without a request, the GPU is released.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright mcp my-norm
@@ -31,10 +32,10 @@ use super::arguments::TaskDir;
 pub struct Args {
     #[command(flatten)]
     project: TaskDir,
-    /// Relay to the server that listens at this socket; agents that `fill --agent` starts use it
+    /// Forward to the server that listens on this socket; used by agents that `fill --agent` starts
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["dir", "tries", "patience", "compiler"])]
     to: Option<PathBuf>,
-    /// Largest number of new candidates that `try` judges
+    /// Maximum number of new candidates that `try` judges
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tries: Option<u32>,
     /// Time in seconds after which a running kernel counts as hung

@@ -26,15 +26,15 @@ use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
 /// Create a kernel project from a template or a PyTorch function
 ///
 /// The project has device code, a reference, a binding, a Python package, tests, a benchmark, an example, a card and
-/// a flake. In a terminal, the command asks for missing arguments. It makes a git repository with a first commit,
-/// unless the folder is inside a repository. First it asks the hub, for at most three seconds, whether such a kernel
-/// exists.
+/// a flake. In a terminal, the command asks for missing arguments. It creates a git repository with a first
+/// commit, unless the folder is inside a repository. First it searches the hub, for at most three seconds, for an
+/// existing kernel.
 ///
-/// With `--from`, it looks for a template that computes the same as your function or module. Yours is traced by
-/// torch.export and compared with each template's reference in float64, on random inputs of several shapes. Its
-/// parameters may have any names and order. If no template serves it, it is translated: the project then has kernels
-/// written for it, and `plan.md` says which. The file may define `example_inputs()`, which returns the arguments of a
-/// call, and `example_module()`, which returns an instance.
+/// With `--from`, it looks for a template that computes the same as your function or module. Your function is traced
+/// by torch.export and compared with each template's reference in float64, on random inputs of several shapes. Its
+/// parameters may have any names and order. If no template matches, the function is translated: the project then has
+/// kernels written for it, and `plan.md` lists them. The file may define `example_inputs()`, which returns the
+/// arguments of a call, and `example_module()`, which returns an instance.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda
@@ -60,7 +60,7 @@ pub struct Args {
     /// Backends to write code for, separated by commas; default: all that the template has
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     backends: Vec<String>,
-    /// Framework that the binding is for
+    /// Framework for the binding
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     framework: Framework,
     /// Licence of the kernel, as an SPDX identifier
@@ -69,7 +69,7 @@ pub struct Args {
     /// Also write a CI workflow that checks, builds, signs and publishes the kernel
     #[arg(long, value_name = "SERVICE", value_enum)]
     ci: Option<Ci>,
-    /// Do not make a git repository
+    /// Do not create a git repository
     #[arg(long)]
     no_git: bool,
 }
@@ -187,11 +187,11 @@ fn translation(translated: &Translated, unfit: &Unfit) -> String {
         Some(nearest) => format!("the nearest is {nearest}: {}", unfit.why),
         None => unfit.why.clone(),
     };
-    let mut text = format!("no template serves {}, so it is translated\n  {nearest}\n", translated.function);
+    let mut text = format!("no template matches {}, so it is translated\n  {nearest}\n", translated.function);
     for line in translated.table().iter().chain(&translated.notes) {
         text += &format!("  {line}\n");
     }
-    text + "  the kernel is verified against your function, in reference.py; plan.md has the plan\n  \
+    text + "  the kernel is verified against your function, in reference.py; plan.md explains it\n  \
             a coding agent can replace it as a whole: `kernelwright fill DIR --agent NAME`, or `kernelwright mcp DIR`\n"
 }
 
@@ -208,14 +208,14 @@ fn setting(words: &str) -> Result<(String, String), String> {
 /// `me/fast-norm` → its two parts, each judged.
 fn split_name(text: &str) -> Result<(String, KernelName), ScaffoldError> {
     let bad = |cause: Cause| ScaffoldError::BadName { name: text.to_owned(), cause };
-    let (owner, name) = text.split_once('/').ok_or_else(|| bad("there is no `/`".into()))?;
+    let (owner, name) = text.split_once('/').ok_or_else(|| bad("the `/` is missing".into()))?;
     let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if owner.is_empty()
         || !owner.chars().all(fine)
         || owner.starts_with(['-', '.'])
         || owner.ends_with(['-', '.'])
     {
-        return Err(bad(format!("`{owner}` cannot be an owner").into()));
+        return Err(bad(format!("`{owner}` is not a valid owner name").into()));
     }
     let name = name.parse().map_err(|error: UnitError| bad(error.into()))?;
     Ok((owner.to_owned(), name))

@@ -97,9 +97,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 fn tell_plan(plan: &PlanSummary, bundle: &Bundle, report: &Report) {
     let mut human = format!("{}/kernels/{}", plan.endpoint, plan.repo);
-    human += if plan.makes_repo { "  (to be made)\n" } else { "\n" };
+    human += if plan.makes_repo { "  (will be created)\n" } else { "\n" };
     for branch in &plan.branches {
-        let made = if branch.makes_branch { ", to be made" } else { "" };
+        let made = if branch.makes_branch { ", will be created" } else { "" };
         human += &format!(
             "\nbranch {}{made}: {} to send ({}), {} to delete, {} unchanged, {}{}\n",
             branch.branch,
@@ -124,6 +124,6 @@ fn tell_plan(plan: &PlanSummary, bundle: &Bundle, report: &Report) {
         }
     }
     human += &format!("\n{}", checked(bundle));
-    human += "\nnothing was sent (--dry-run); what is kept as a large file (lfs), the hub decides\n";
+    human += "\nnothing was sent (--dry-run); the hub decides which files are stored as large files (lfs)\n";
     report.result("publish", &json!({ "plan": plan, "status": bundle.status }), &human);
 }

@@ -71,7 +71,7 @@ fn table(comparisons: &[Comparison]) -> String {
             let now = match (&ratio.now, &ratio.not_measured) {
                 (Some(now), _) => shown(now),
                 (None, Some(why)) => format!("not measured: {why}"),
-                (None, None) => "not timed here".to_owned(),
+                (None, None) => "not measured here".to_owned(),
             };
             let Comparison { op, workload, dtype, regime, .. } = comparison;
             let case = format!("{op} {workload} {dtype} {regime}");

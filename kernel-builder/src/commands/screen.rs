@@ -22,10 +22,10 @@ const LIMIT: u32 = 1000;
 
 /// Verify and time many device-code candidates on one workload
 ///
-/// A candidate is a setting of `[tune]`, another source file, or a folder with a whole kernel. Each one is compiled, called on new inputs,
-/// compared in full with the float64 reference, and timed in CUDA graphs whose calls are all compared too. This takes
-/// tens of milliseconds per candidate. Each result is printed at once: the time and the share of copy speed, or the
-/// code of the error. Requires an NVIDIA GPU.
+/// A candidate is a setting of `[tune]`, another source file, or a folder with a whole kernel. Each one is compiled,
+/// called on new inputs, compared in full with the float64 reference, and timed in CUDA graphs whose calls are all
+/// compared too. This takes tens of milliseconds per candidate. Each result is printed at once: the time and the share
+/// of copy speed, or the code of the error. Requires an NVIDIA GPU.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright screen examples/rms-norm-device --workload llm-4096x4096
@@ -34,11 +34,11 @@ pub struct Args {
     #[command(flatten)]
     project: TaskDir,
     /// File with one JSON object per line, such as `{"tuning": {"block": 256}, "source": "other.cu"}`; both keys are
-    /// optional. In place of `source`, `dir` names a folder laid out as the project, with `[launch]` and `[tune]` of its
-    /// own. `-` reads standard input. Default: every setting of `[tune]`
+    /// optional. In place of `source`, `dir` names a folder with the layout of the project and its own `[launch]` and
+    /// `[tune]`. `-` reads standard input. Default: every setting of `[tune]`
     #[arg(long, value_name = "FILE")]
     candidates: Option<PathBuf>,
-    /// Largest number of settings of `[tune]`; a larger space is sampled, and the sample includes the defaults
+    /// Maximum number of settings of `[tune]`; a larger space is sampled, and the sample includes the defaults
     #[arg(long, value_name = "N", default_value_t = LIMIT, conflicts_with_all = ["candidates", "all"],
         value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -51,7 +51,7 @@ pub struct Args {
     /// Workload, named as in `bench`; default: the first that is measured on cuda
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// Samples of each candidate, after one to warm up; at least 6, which a time needs
+    /// Number of samples per candidate, after one for warm-up; a valid time needs at least 6
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(6..=1000))]
     samples: u16,
     /// Time in seconds after which a running kernel counts as hung
@@ -60,7 +60,7 @@ pub struct Args {
     /// Compiler for device code
     #[arg(long, value_enum, value_name = "WHICH")]
     compiler: Option<Tool>,
-    /// Give tunables that a candidate does not set their defaults, not the settings that `fill` found for this GPU
+    /// For tunables that a candidate does not set, use the defaults instead of the settings that `fill` found
     #[arg(long)]
     untuned: bool,
 }

@@ -20,7 +20,7 @@ use crate::toolchain::python;
   kernelwright selftest                     the kernels that need no GPU
   kernelwright selftest --gpu               all kernels
   kernelwright selftest --gpu --through-agent  device code, handed in by an agent
-  kernelwright selftest skips- replays-     those with such names")]
+  kernelwright selftest skips- replays-     kernels with these words in their names")]
 pub struct Args {
     /// Also judge the kernels that need an NVIDIA GPU
     #[arg(long)]
@@ -28,8 +28,8 @@ pub struct Args {
     /// Judge only the kernels that need an NVIDIA GPU
     #[arg(long, conflicts_with = "gpu")]
     only_gpu: bool,
-    /// Hand in the kernels that are device code through `fill --agent-command`, as a coding agent would: none that cheats
-    /// may be kept
+    /// Hand in the device-code kernels through `fill --agent-command`, as a coding agent would; fails if one that
+    /// cheats is kept
     #[arg(long)]
     through_agent: bool,
     /// List the kernels without judging them

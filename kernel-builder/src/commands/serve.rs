@@ -18,8 +18,8 @@ const HUB: &str = "kernelwright-hub";
 
 /// Serve a folder of kernels as a hub for Hugging Face's clients
 ///
-/// Clients read and write it if HF_ENDPOINT is its address. This command starts `kernelwright-hub`, a program that is
-/// installed beside this one, with your arguments; `kernelwright serve -- --help` lists them.
+/// Clients use the server if HF_ENDPOINT is set to its address. This command starts the program `kernelwright-hub`,
+/// which is installed beside this one, with your arguments; `kernelwright serve -- --help` lists them.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright serve token new /srv/kernels ci --scope write
@@ -34,7 +34,7 @@ pub struct Args {
 /// Why there is no hub.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum ServeError {
-    #[error("the program `{HUB}` is neither beside this one nor on PATH")]
+    #[error("`{HUB}` not found, neither beside this program nor on PATH")]
     #[diagnostic(
         code(serve::absent),
         help(
@@ -42,11 +42,8 @@ enum ServeError {
         )
     )]
     Absent,
-    #[error("{} does not start", .program.display())]
-    #[diagnostic(
-        code(serve::start),
-        help("install it again from a checkout: cargo install --path kernel-hub")
-    )]
+    #[error("failed to start {}", .program.display())]
+    #[diagnostic(code(serve::start), help("reinstall it from a checkout: cargo install --path kernel-hub"))]
     Start {
         program: PathBuf,
         #[source]

@@ -42,7 +42,7 @@ pub fn man(args: &ManArgs, program: Command, session: &Session) -> Result<(), Fa
         let Some(found) = command.find_subcommand(name) else {
             let error = program.clone().error(
                 clap::error::ErrorKind::InvalidValue,
-                format!("there is no command `{name}`; `kernelwright --help` lists them"),
+                format!("`{name}` is not a command; `kernelwright --help` lists all commands"),
             );
             let _closed = error.print();
             return Err(Failure::already_reported(crate::exit::USAGE));

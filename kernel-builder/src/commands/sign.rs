@@ -15,9 +15,9 @@ use super::arguments::ProjectDir;
 
 /// Sign the packaged kernel with an SSH key
 ///
-/// Lists the files of `build/` and `benchmarks/` in `build/SHA256SUMS`, and signs that list: `build/SHA256SUMS.sig`.
-/// `publish` sends both. Users check them with `ssh-keygen` and `sha256sum`, or with `verify-build --signers`. Sign last:
-/// `publish` refuses a package that changed afterwards.
+/// Lists the files of `build/` and `benchmarks/` in `build/SHA256SUMS`, and writes the signature of that list to
+/// `build/SHA256SUMS.sig`. `publish` sends both files. Users check them with `ssh-keygen` and `sha256sum`, or with
+/// `verify-build --signers`. Sign last: `publish` refuses a package that changed after it was signed.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright sign my-norm --key signing-key    made by: ssh-keygen -t ed25519 -N '' -f signing-key

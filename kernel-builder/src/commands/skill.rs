@@ -14,8 +14,8 @@ use crate::scaffold::skill::{self, NAME, Reader};
 
 /// Teach coding agents to write kernels: install the skill
 ///
-/// A skill is a folder in the open Agent Skills format. It says how to use the tools of `kernelwright mcp`, what verdicts
-/// mean, and what each GPU architecture offers.
+/// A skill is a folder in the open Agent Skills format. It explains the tools of `kernelwright mcp`, the verdicts, and
+/// the features of each GPU architecture.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright skill add --claude
@@ -32,32 +32,32 @@ enum SkillVerb {
 
 /// Install the skill where agents look for skills
 ///
-/// Without `--global` it is installed into the current folder, for this project alone. An older version is not replaced
-/// without `--force`.
+/// Without `--global`, it is installed into the current folder, for this project only. An existing version is replaced
+/// only with `--force`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright skill add --claude
   kernelwright skill add --dest skills --force")]
 struct AddArgs {
-    /// For Claude Code: .claude/skills
+    /// Install for Claude Code, in .claude/skills
     #[arg(long)]
     claude: bool,
-    /// For Codex: .agents/skills
+    /// Install for Codex, in .agents/skills
     #[arg(long)]
     codex: bool,
-    /// For Gemini CLI: .gemini/skills
+    /// Install for Gemini CLI, in .gemini/skills
     #[arg(long)]
     gemini: bool,
-    /// For opencode: .opencode/skills
+    /// Install for opencode, in .opencode/skills
     #[arg(long)]
     opencode: bool,
-    /// Into this folder of skills
+    /// Install into this folder of skills
     #[arg(long, value_name = "DIR", conflicts_with_all = ["claude", "codex", "gemini", "opencode", "global"])]
     dest: Option<PathBuf>,
-    /// For all projects: in the home
+    /// Install for all projects, in the home folder
     #[arg(long)]
     global: bool,
-    /// Replace another version
+    /// Replace another version of the skill
     #[arg(long)]
     force: bool,
 }
@@ -65,17 +65,17 @@ struct AddArgs {
 /// Why the skill is not installed.
 #[derive(Debug, Error, Diagnostic)]
 enum SkillError {
-    #[error("no agent is named")]
+    #[error("no agent was selected")]
     #[diagnostic(
         code(scaffold::no_agent),
-        help("choose one: --claude, --codex, --gemini, --opencode or --dest DIR")
+        help("pass one of --claude, --codex, --gemini, --opencode or --dest DIR")
     )]
     NoAgent,
-    #[error("`{}` holds another version of the skill, or other files", folder.display())]
-    #[diagnostic(code(scaffold::skill_there), help("--force replaces it"))]
+    #[error("`{}` already contains another version of the skill, or other files", folder.display())]
+    #[diagnostic(code(scaffold::skill_there), help("to replace it, add --force"))]
     There { folder: PathBuf },
     #[error("HOME is not set")]
-    #[diagnostic(code(scaffold::no_home), help("name the folder by --dest DIR"))]
+    #[diagnostic(code(scaffold::no_home), help("pass the folder with --dest DIR"))]
     NoHome,
 }
 

@@ -14,9 +14,9 @@ use super::arguments::TaskDir;
 
 /// Judge the kernel in a workspace, and keep it if it is faster
 ///
-/// `kernelwright fill DIR --agent handoff` makes the workspace. The candidate in it is verified in full and timed in turn
-/// with the best one so far. It becomes the best only if it is faster beyond doubt. `kernelwright fill DIR --apply best`
-/// writes the best into the project. Requires an NVIDIA GPU.
+/// `kernelwright fill DIR --agent handoff` creates the workspace. Its candidate is verified in full, and timed in
+/// alternation with the best one so far. It becomes the best only if the measured gain is larger than its uncertainty.
+/// `kernelwright fill DIR --apply best` writes the best one into the project. Requires an NVIDIA GPU.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright submit my-norm
@@ -27,7 +27,7 @@ pub struct Args {
     /// Workspace; default: the one of `fill --agent handoff`
     #[arg(long, value_name = "FOLDER")]
     from: Option<PathBuf>,
-    /// What the kernel does better, in a line
+    /// One line that describes the improvement
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// Time in seconds after which a running kernel counts as hung

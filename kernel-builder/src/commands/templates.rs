@@ -37,7 +37,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     let templates = template::all()?;
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["template", "ops", "backends", "holes", "what it is"]);
+    table.load_style(presets::NOTHING).set_header(["template", "ops", "backends", "holes", "description"]);
     for template in &templates {
         let row = [
             template.name.clone(),

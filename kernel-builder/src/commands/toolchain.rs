@@ -20,7 +20,7 @@ use super::arguments::{ProjectDir, Selection};
 /// Manage the cache of compilers, headers and Python packages
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
-  kernelwright toolchain fetch fast-norm                   all that `make fast-norm` needs
+  kernelwright toolchain fetch fast-norm                   everything that `make fast-norm` needs
   kernelwright toolchain fetch --torch 2.13 --cuda 12.6    without a project
   kernelwright toolchain gc --older-than 60d --yes         remove entries unused for 60 days")]
 pub struct Args {
@@ -75,8 +75,9 @@ struct FetchArgs {
 
 /// Write wheels to a folder, for a machine without a network
 ///
-/// Only the parts that builds need are written. On that machine, set KERNELWRIGHT_WHEELS to the folder. The wheels are those in the project's kernelwright.lock,
-/// each in a folder that is named as docs/reference/lock.md says. Missing wheels are fetched.
+/// Only the parts that builds need are written. On the other machine, set KERNELWRIGHT_WHEELS to the folder. The wheels
+/// are those in the project's kernelwright.lock, each in its own folder; docs/reference/lock.md describes the names.
+/// Missing wheels are downloaded.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright toolchain export my-norm --to wheels
@@ -101,14 +102,13 @@ struct ExportArgs {
 
 /// Remove cache entries that were not used for a given time
 ///
-/// Without `--yes`, they are only listed. Entries in use are never removed. Compiled objects have a limit of their
-/// own.
+/// Without `--yes`, they are only listed. Entries in use are never removed. Compiled objects have their own limit.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright toolchain gc
   kernelwright toolchain gc --older-than 60d --yes")]
 struct GcArgs {
-    /// Least time since the last use: a number with h, d or w for hours, days or weeks
+    /// Minimum time since the last use: a number with h, d or w for hours, days or weeks
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = age)]
     older_than: u64,
     /// Remove all entries, whatever their age
@@ -125,14 +125,14 @@ struct GcArgs {
   kernelwright toolchain verify
   kernelwright toolchain verify --repair")]
 struct VerifyArgs {
-    /// Fetch damaged wheels again
+    /// Download damaged wheels again
     #[arg(long)]
     repair: bool,
 }
 
 /// Seconds.
 fn age(text: &str) -> Result<u64, String> {
-    let wrong = || "write a number with h, d or w, as in 30d".to_owned();
+    let wrong = || "write a number with h, d or w, such as 30d".to_owned();
     let units = [("h", 1), ("d", 24), ("w", 24 * 7)];
     let split = units.iter().find_map(|(unit, hours)| Some((text.strip_suffix(unit)?, hours)));
     let (count, hours) = split.ok_or_else(wrong)?;
@@ -228,7 +228,7 @@ fn gc(args: &GcArgs, session: &Session) -> Result<(), Failure> {
     } else if idle.is_empty() {
         human += "nothing to remove\n";
     } else {
-        human += &format!("{} would be freed; nothing was removed: add --yes\n", report::bytes(frees));
+        human += &format!("would free {}; to remove these entries, add --yes\n", report::bytes(frees));
     }
     let data = json!({ "did": "gc", "items": idle, "bytes": frees, "removed": args.yes });
     session.report.result("toolchain", &data, &human);
@@ -240,9 +240,9 @@ fn verify(args: &VerifyArgs, session: &Session) -> Result<(), Failure> {
     let mut human: String =
         damaged.iter().map(|damage| format!("damaged: {} of {}\n", damage.member, damage.name)).collect();
     human += match (damaged.is_empty(), args.repair) {
-        (true, _) => "every file is what was fetched\n",
-        (false, true) => "fetched again\n",
-        (false, false) => "kernelwright toolchain verify --repair fetches them again\n",
+        (true, _) => "all cached files are unchanged since their download\n",
+        (false, true) => "downloaded again\n",
+        (false, false) => "to download them again: kernelwright toolchain verify --repair\n",
     };
     let data = json!({ "did": "verify", "damaged": damaged, "repaired": args.repair && !damaged.is_empty() });
     session.report.result("toolchain", &data, &human);

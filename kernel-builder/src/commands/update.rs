@@ -16,8 +16,8 @@ use super::arguments::ProjectDir;
 
 /// Update build.toml from an older edition to edition 5
 ///
-/// Comments, order and layout are kept. A file of edition 5 is not changed. Problems that
-/// `update` cannot fix are reported, with exit code 10. All other changes are written.
+/// Comments, order and layout are kept. A file in edition 5 is not changed. Problems that `update` cannot fix are
+/// reported, with exit code 10. All other changes are written.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright update --license Apache-2.0
@@ -28,7 +28,7 @@ pub struct Args {
     /// Change nothing: list the changes, and exit with code 10 if there are any
     #[arg(long)]
     check: bool,
-    /// Licence to write if the file names none, as an SPDX expression
+    /// Licence to write if the file does not have one, as an SPDX expression
     #[arg(long, value_name = "LICENSE")]
     license: Option<License>,
 }
@@ -66,7 +66,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     // An old mistake is no reason to keep the old edition, and the new one says more about it. What remains is told.
     let (_, problems) = spec::parse_build(SourceFile::new(&name, update.text));
     if has_errors(&problems) {
-        session.report.warn(format!("{name} has errors that `update` cannot correct"));
+        session.report.warn(format!("{name} has errors that `update` cannot fix"));
     }
     Failure::check_errors(&problems)?;
     if needed && args.check { Err(Failure::already_reported(exit::SPEC)) } else { Ok(()) }
@@ -81,7 +81,7 @@ fn changes(update: &Update) -> Vec<Value> {
 /// The lines that change, as a difference.
 fn summary(name: &str, update: &Update, is_check: bool) -> String {
     if update.changes.is_empty() {
-        return format!("{name} is of {}\n", update.from);
+        return format!("{name} is already in {}\n", update.from);
     }
     let done = if is_check { "needs an update" } else { "updated" };
     let mut text =

@@ -21,11 +21,11 @@ use crate::toolchain::{self, Provider};
 
 use super::arguments::ProjectDir;
 
-/// List the variants of a project, and why each one is in or out
+/// List the variants of a project, and why each is built or not
 ///
-/// First come the variants that `build` makes here, then those that it cannot make here, with what is missing, then
-/// those that are out, with the reasons. With `--all`, the list is that of `build --all`. In a folder without a
-/// build.toml, and with `--matrix`, the list has every variant that exists.
+/// The list has three parts: the variants that `build` builds here, those that it cannot build here, with the missing
+/// tools, and those that are not built, with the reasons. With `--all`, it shows what `build --all` builds. In a folder
+/// without a build.toml, or with `--matrix`, it shows every variant that exists.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "A selector joins conditions with and, or, not and parentheses:
   torch>=2.11  torch:2.*  tvm-ffi:0.1  noarch    the framework; versions with : >= <= > <
@@ -43,7 +43,7 @@ pub struct Args {
     /// Show only the variants that match an expression, such as `torch>=2.11 and cuda:13.*`
     #[arg(long, value_name = "EXPRESSION")]
     selector: Option<String>,
-    /// List every variant that the sources support, as `build --all` makes them; each one that is out has its own
+    /// List every variant that the sources support, as for `build --all`; each variant that is not built has its own
     /// line
     #[arg(long)]
     all: bool,
@@ -85,7 +85,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let lone = files::is_dir(&folder) && !files::exists(&folder.join("build.toml"));
     if lone && !args.matrix {
         let dir = args.project.dir.display();
-        session.report.note(format!("`{dir}` has no build.toml, so these are all variants there are"));
+        session.report.note(format!("`{dir}` has no build.toml, so this list shows every variant"));
     }
     let (mut data, mut human, offered) = if lone || args.matrix {
         let rows: Vec<&Row> = matrix.rows.iter().filter(|row| selected(row)).collect();
@@ -127,7 +127,7 @@ fn warn_of_empty_atoms(selector: &Selector, matrix: &Matrix, session: &Session) 
     for atom in selector.atoms() {
         let alone = Selector::Atom(atom.clone());
         if !matrix.rows.iter().any(|row| alone.matches(row)) {
-            session.report.warn(format!("there is no variant for which `{alone}` holds"));
+            session.report.warn(format!("no variant matches `{alone}`"));
         }
     }
 }
@@ -152,7 +152,7 @@ fn rows_of(explained: &[Explained<'_>]) -> Value {
 }
 
 /// What is said of rows that another one serves, when they are not told one by one.
-const COVERED: &str = "one of the above loads there too, with the same code (needs --all)";
+const COVERED: &str = "a variant above loads there too, with the same code (needs --all)";
 
 /// What is in first, then what would be, then what is not; reasons that many rows share are told once, unless `each` row
 /// is to have its own.
@@ -171,7 +171,7 @@ fn for_project(explained: &[Explained<'_>], each: bool) -> String {
     }
     let mut text = String::new();
     section(&mut text, "Built here", &here);
-    section(&mut text, "Right for the project, and not built here", &elsewhere);
+    section(&mut text, "Supported by the project, but not built here", &elsewhere);
     if each {
         section(&mut text, "Not built", &out);
     } else if !out.is_empty() {
@@ -182,7 +182,7 @@ fn for_project(explained: &[Explained<'_>], each: bool) -> String {
                 None => reasons.push((reason, 1)),
             }
         }
-        text += "Not built (a --selector lists them one by one)\n";
+        text += "Not built (to list each one, pass --selector)\n";
         for (reason, count) in reasons {
             let _infallible = writeln!(text, "  {count:>3}  {reason}");
         }
@@ -191,7 +191,7 @@ fn for_project(explained: &[Explained<'_>], each: bool) -> String {
     let (here, elsewhere, out) = (here.len(), elsewhere.len(), out.len());
     let total = here + elsewhere + out;
     text + &format!(
-        "variants: {here} built here, {elsewhere} right and not built here, {out} out; {total} in all\n"
+        "variants: {here} built here, {elsewhere} not built here, {out} excluded; {total} in total\n"
     )
 }
 
@@ -230,18 +230,18 @@ fn whole(rows: &[&Row], provision: &Provision) -> (Value, String) {
         }));
     }
     let mut text = String::new();
-    section(&mut text, "Variant, where a toolchain can come from, and whether it can be built here", &lines);
+    section(&mut text, "Variant, possible toolchains, and whether it can be built here", &lines);
     text += &format!("variants: {here} of {} can be built here\n", rows.len());
     (json!({ "variants": data }), text)
 }
 
 fn for_client(ranking: &Ranking) -> String {
     match ranking.accepted.split_first() {
-        None => "The client finds nothing there that loads\n".to_owned(),
-        Some((first, [])) => format!("The client takes {first}, and nothing else there loads\n"),
+        None => "The client finds no variant that it can load\n".to_owned(),
+        Some((first, [])) => format!("The client loads {first}; no other variant loads\n"),
         Some((first, rest)) => {
             let rest: Vec<_> = rest.iter().map(ToString::to_string).collect();
-            format!("The client takes {first}; without it, in this order: {}\n", rest.join(", "))
+            format!("The client loads {first}; if it is missing, in this order: {}\n", rest.join(", "))
         }
     }
 }

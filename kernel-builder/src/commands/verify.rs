@@ -20,8 +20,8 @@ use super::arguments::{self, ProjectDir, Selection};
 
 /// Verify results against a float64 reference, and refuse cheats
 ///
-/// Each kernel runs in processes of its own, on new random inputs, with guard bands, poisoned outputs, replay checks
-/// and more. Binaries are read for architectures, registers, spills and portability. Checks that this machine cannot
+/// Each kernel runs in its own processes, on new random inputs, with guard bands, poisoned outputs, replay checks and
+/// more. Binaries are checked for architectures, registers, spills and portability. Checks that this machine cannot
 /// run are listed.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
@@ -35,8 +35,8 @@ pub struct Args {
     selection: Selection,
     #[command(flatten)]
     how: arguments::Judging,
-    /// Verify with this PyTorch the builds that support it; default: the installed one, or without one, as few
-    /// releases as serve all builds
+    /// PyTorch release to verify with, for the builds that support it; default: the installed one, or if there is none,
+    /// the fewest releases that cover all builds
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch: Option<Version>,
     /// Verify the device code that `[launch]` of op.toml starts; needs no build and no build.toml. DIR may also be a

@@ -55,7 +55,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let mut human = by_whom(signature.as_ref());
     if !args.signature_only {
         let same = rows.iter().filter(|row| row.same == Some(true)).count();
-        human += &format!("{same} of {} variants have the bytes that their sources make\n", rows.len());
+        human +=
+            &format!("{same} of {} variants match a rebuild from their sources byte for byte\n", rows.len());
     }
     let ok = failure.exit == exit::SUCCESS;
     let data = json!({ "ok": ok, "dir": args.dir, "signature": signature, "variants": rows });

@@ -32,7 +32,7 @@ pub(crate) fn find(name: &str) -> Result<Template, ScaffoldError> {
     let found = templates.into_iter().find(|template| template.name == name).ok_or_else(|| {
         ScaffoldError::UnknownTemplate {
             name: name.to_owned(),
-            hint: format!("the templates are: {}", names.join(", ")),
+            hint: format!("templates: {}", names.join(", ")),
         }
     })?;
     check(&found)?;
@@ -47,7 +47,7 @@ pub(crate) fn check(template: &Template) -> Result<(), ScaffoldError> {
     let mut names = BTreeSet::new();
     for hole in &template.holes {
         if !names.insert(&hole.name) {
-            return Err(template.defect(format!("two holes have the name `{}`", hole.name)));
+            return Err(template.defect(format!("two holes are named `{}`", hole.name)));
         }
         // Before anything is rendered, which takes the default.
         of_choice(template, hole).map_err(|what| template.defect(what))?;
@@ -69,7 +69,7 @@ fn of_choice(template: &Template, hole: &Hole) -> Result<(), String> {
     let name = &hole.name;
     let missing = files.iter().find(|file| !template.files().contains_key(&format!("{from}/{file}")));
     if let Some(file) = missing {
-        return Err(format!("the hole `{name}` offers `{from}/{file}`, which is no file of the template"));
+        return Err(format!("the hole `{name}` offers `{from}/{file}`, which is not a file of the template"));
     }
     let stems: BTreeSet<_> = files.iter().map(|file| file.split('.').next()).collect();
     if stems.len() < files.len() {
@@ -78,7 +78,7 @@ fn of_choice(template: &Template, hole: &Hole) -> Result<(), String> {
     if files.contains(default) {
         return Ok(());
     }
-    Err(format!("the default of the hole `{name}` is `{default}`, which is none of its files"))
+    Err(format!("the default of the hole `{name}` is `{default}`, which is not one of its files"))
 }
 
 fn of_hole(
@@ -125,16 +125,16 @@ fn of_forms(template: &Template, op: &OpSpec) -> Result<(), String> {
     let scalar = |name: &str| op.scalars.iter().any(|scalar| scalar.name.value.as_str() == name);
     for (name, indexes) in &template.indexes {
         if input(name).is_none() {
-            return Err(format!("[indexes.{name}] is about an input that op.toml has not"));
+            return Err(format!("[indexes.{name}] names an input that op.toml does not have"));
         }
         if !op.axes.iter().any(|axis| axis.name.value.as_str() == indexes.axis) {
             return Err(format!(
-                "[indexes.{name}] counts along `{}`, which is no axis of op.toml",
+                "[indexes.{name}] counts along `{}`, which is not an axis of op.toml",
                 indexes.axis
             ));
         }
         if let Some(ignored) = indexes.ignored.as_deref().filter(|ignored| !scalar(ignored)) {
-            return Err(format!("[indexes.{name}] names `{ignored}`, which is no scalar of op.toml"));
+            return Err(format!("[indexes.{name}] names `{ignored}`, which is not a scalar of op.toml"));
         }
     }
     for form in &template.serves {
@@ -143,7 +143,7 @@ fn of_forms(template: &Template, op: &OpSpec) -> Result<(), String> {
         }
         if let Some(name) = form.scalars.keys().find(|name| !scalar(name)) {
             return Err(format!(
-                "the form \"{}\" sets `{name}`, which is no scalar of op.toml",
+                "the form \"{}\" sets `{name}`, which is not a scalar of op.toml",
                 form.as_words
             ));
         }
@@ -153,20 +153,20 @@ fn of_forms(template: &Template, op: &OpSpec) -> Result<(), String> {
         let mut without = form.without.iter().flatten();
         if let Some(name) = without.find(|name| !input(name).is_some_and(|input| input.optional)) {
             return Err(format!(
-                "the form \"{}\" is without `{name}`, which is no optional input of op.toml",
+                "the form \"{}\" is without `{name}`, which is not an optional input of op.toml",
                 form.as_words
             ));
         }
         if let Some(name) = form.given.keys().find(|name| input(name).is_none()) {
             return Err(format!(
-                "the form \"{}\" gives `{name}`, which is no input of op.toml",
+                "the form \"{}\" gives `{name}`, which is not an input of op.toml",
                 form.as_words
             ));
         }
         let axis = |name: &str| op.axes.iter().any(|axis| axis.name.value.as_str() == name);
         if let Some(name) = form.multiples.keys().find(|name| !axis(name)) {
             return Err(format!(
-                "the form \"{}\" has multiples of `{name}`, which is no axis of op.toml",
+                "the form \"{}\" has multiples of `{name}`, which is not an axis of op.toml",
                 form.as_words
             ));
         }

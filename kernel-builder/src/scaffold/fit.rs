@@ -89,7 +89,8 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
         .collect();
     if rivals.len() > 1 {
         let names: Vec<_> = rivals.into_iter().collect();
-        let why = format!("it is served by {} alike; choose one with --template", names.join(" and "));
+        let why =
+            format!("the templates {} match equally well; choose one with --template", names.join(" and "));
         return Err(Unfit {
             ops: facts.graph.as_ref().map(names_of).unwrap_or_default(),
             nearest: None,
@@ -122,7 +123,7 @@ fn reasons(report: &Report, attempt: &Attempt, facts: &Facts, served: &Served, f
     }
     let passes: BTreeSet<usize> = facts.proof.iter().map(|proof| proof.pass).collect();
     if passes.len() < PASSES {
-        found.push(format!("it was compared at {} sets of lengths alone", passes.len()));
+        found.push(format!("it was compared at only {} sets of lengths", passes.len()));
     }
     if !facts.places.as_ref().is_some_and(|places| places.contains(&0)) {
         found.push("it does not return the operation's first result".to_owned());
@@ -135,7 +136,7 @@ fn reasons(report: &Report, attempt: &Attempt, facts: &Facts, served: &Served, f
             outputs.any(|inplace| inplace.value.as_str() == input)
         };
         if !input.is_some_and(overwrites) {
-            found.push(format!("it writes into `{name}`, and the kernel does not"));
+            found.push(format!("it writes into `{name}`, but the kernel does not"));
         }
     }
     found.extend(in_graph(facts));
@@ -154,13 +155,13 @@ fn in_graph(facts: &Facts) -> Vec<String> {
     };
     let mut found = Vec::new();
     if !facts.graphs_alike {
-        found.push("it has other operators at other lengths".to_owned());
+        found.push("its operators differ between lengths".to_owned());
     }
     if !facts.constants_alike {
-        found.push("a constant of it depends on the dtype (an eps that is not given, perhaps)".to_owned());
+        found.push("one of its constants depends on the dtype (perhaps a default eps)".to_owned());
     }
     if !facts.operators_alike {
-        found.push("it has other operators for another dtype".to_owned());
+        found.push("its operators differ between dtypes".to_owned());
     }
     let (decides, unknown) = ops::decisions(graph);
     let known = ops::computes(facts.template_ops.iter().map(String::as_str));
@@ -169,7 +170,7 @@ fn in_graph(facts: &Facts) -> Vec<String> {
     }
     let casts = facts.template_ops.iter().any(|op| op == "_to_copy.default");
     for name in decides.difference(&known).filter(|name| !(casts && *name == "round")) {
-        found.push(format!("it has {}, which the template's reference has not", in_words(name)));
+        found.push(format!("it has {}, but the template's reference does not", in_words(name)));
     }
     found
 }
@@ -220,7 +221,7 @@ fn fit(report: &Report, attempt: &Attempt, served: &Served, form: &Form, facts: 
         notes.push("your inputs have two leading axes where the operation has one".to_owned());
     } else if !facts.other_rank {
         notes.push(
-            "with another leading axis your function is a different one; the kernel is as seen here"
+            "with another leading axis, your function computes something else; the kernel is for these shapes"
                 .to_owned(),
         );
     }
@@ -229,7 +230,7 @@ fn fit(report: &Report, attempt: &Attempt, served: &Served, form: &Form, facts: 
     if !hard.is_empty() {
         let list = hard.join(", ");
         notes.push(format!(
-            "on inputs of these kinds your function gives something else than the kernel will: {list}"
+            "your function and the kernel give different results on these kinds of inputs: {list}"
         ));
     }
     notes.extend(facts.effects.iter().flat_map(|effects| effects.notes(served, form, outputs.len())));
@@ -272,25 +273,25 @@ fn keeps_template(
         *origin == Origin::From && value.as_str() == Some(name.as_str())
     };
     let why = if report.module {
-        "yours is a module"
+        "your reference is a module"
     } else if form.as_words.is_some() || !form.without.is_empty() || attempt.split || !signature || !leads {
-        "yours takes its tensors in another form or order"
+        "your function takes its tensors in another form or order"
     } else if !attempt.numbers.iter().all(by_name) {
-        "yours does not take the operation's scalars by these names"
+        "your function does not use the operation's names for the scalars"
     } else if !places.iter().copied().eq(0..outputs) {
-        "yours does not return the operation's results in order"
+        "your function does not return the operation's results in order"
     } else if !facts.written_to.is_empty() {
-        "yours writes into its arguments"
+        "your function writes into its arguments"
     } else if !facts.float64_stays {
-        "yours does not compute in float64 on float64 tensors"
+        "your function does not compute in float64 on float64 tensors"
     } else if !facts.effects.as_ref().is_some_and(|effects| effects.dtypes.is_empty()) {
-        "yours returns other dtypes"
+        "your function returns other dtypes"
     } else if facts.effects.as_ref().is_some_and(|effects| !effects.failing.is_empty()) {
-        "yours fails for a dtype of the kernel"
+        "your function fails for a dtype of the kernel"
     } else if !facts.hard.values().all(|same| *same) {
-        "yours differs on hard inputs"
+        "your function differs on hard inputs"
     } else if served.op.gradient.as_ref().is_some_and(|gradient| gradient.function.is_some()) {
-        "the template's file has the exact gradients beside it"
+        "the template's file also has the exact gradients"
     } else {
         return None;
     };
@@ -356,9 +357,9 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
     let why = match (nearest.map(ran), &report.error) {
         (Some((Some(deviation), _)), _) => differs(deviation, "normal"),
         (Some((None, Some(error))), _) => error,
-        (_, Some(error)) => format!("it cannot be traced with simple inputs: {error}"),
-        _ if is_compared => "its operators are those of none of them".to_owned(),
-        _ => "none takes its arguments".to_owned(),
+        (_, Some(error)) => format!("tracing it with simple inputs failed: {error}"),
+        _ if is_compared => "no template has these operators".to_owned(),
+        _ => "no template takes these arguments".to_owned(),
     };
     Unfit { ops, nearest: nearest.map(str::to_owned), why, step: None }
 }

@@ -49,12 +49,15 @@ fn refused(report: Value, nearest: Option<&str>, why: &str) {
 fn what_people_write_is_recognised() {
     let fit = fits("norms/llama", "rms-norm");
     assert_eq!(fit.defaults.get("eps"), Some(&json!(1e-5)));
-    assert!(fit.keeps_template.unwrap().contains("by these names"));
+    assert!(fit.keeps_template.unwrap().contains("names for the scalars"));
     let fit = fits("norms/by_sum", "rms-norm");
     let names: Vec<_> =
         fit.arguments.iter().map(|(own, argument)| (own.as_str(), argument.as_str())).collect();
     assert_eq!((names, fit.defaults.get("eps")), (vec![("x", "input"), ("w", "weight")], Some(&json!(1e-5))));
-    assert_eq!(fits("norms/LlamaRMSNorm", "rms-norm").keeps_template.as_deref(), Some("yours is a module"));
+    assert_eq!(
+        fits("norms/LlamaRMSNorm", "rms-norm").keeps_template.as_deref(),
+        Some("your reference is a module")
+    );
     fits("norms/modulated", "adaln");
     fits("rows/soft", "softmax");
     fits("rows/losses", "cross-entropy");
@@ -68,7 +71,7 @@ fn what_people_write_is_recognised() {
 fn the_persons_function_is_the_reference_where_it_can_be() {
     assert_eq!(fits("norms/own", "rms-norm").keeps_template, None);
     let fit = fits("rows/soft_unsafe", "softmax");
-    assert_eq!(fit.keeps_template.as_deref(), Some("yours differs on hard inputs"));
+    assert_eq!(fit.keeps_template.as_deref(), Some("your function differs on hard inputs"));
     assert!(fit.notes.iter().any(|note| note.contains("huge")), "{:?}", fit.notes);
 }
 
@@ -95,7 +98,7 @@ fn what_only_looks_like_it_is_refused() {
         ("norms/rounded", "rms-norm", "a cast to a narrower dtype"),
         ("norms/clamped", "rms-norm", "`clamp`"),
         ("norms/writes", "rms-norm", "it writes into `x`"),
-        ("norms/only_short", "rms-norm", "other operators at other lengths"),
+        ("norms/only_short", "rms-norm", "operators differ between lengths"),
         ("norms/Gemma", "rms-norm", "results differ"),
         ("norms/unbiased", "layer-norm", "results differ"),
         ("rows/over_columns", "softmax", "results differ"),
@@ -130,9 +133,9 @@ fn each_part_of_the_proof_is_needed() {
         ),
         (&|facts| facts["proof"] = json!([]), "0 sets of lengths"),
         (&|facts| facts["graph"] = Value::Null, "no graph"),
-        (&|facts| facts["graphs_alike"] = json!(false), "other lengths"),
+        (&|facts| facts["graphs_alike"] = json!(false), "differ between lengths"),
         (&|facts| facts["constants_alike"] = json!(false), "depends on the dtype"),
-        (&|facts| facts["operators_alike"] = json!(false), "other operators for another dtype"),
+        (&|facts| facts["operators_alike"] = json!(false), "operators differ between dtypes"),
         (&|facts| facts["effects"] = Value::Null, "its side effects cannot be compared"),
         (
             &|facts| {
@@ -154,7 +157,7 @@ fn each_part_of_the_proof_is_needed() {
         (&|facts| facts["effects"]["parameters"] = left("changes", false), "`gain=2.0` gives another result"),
         (
             &|facts| facts["effects"]["parameters"] = left("unknown", false),
-            "what other values of it do is not known",
+            "the effect of other values is not known",
         ),
         (&|facts| facts["effects"]["parameters"] = left("passed-on", false), "it passes `gain` on"),
         (
@@ -195,9 +198,9 @@ fn left(effect: &str, pinned: bool) -> Value {
 fn a_parameter_without_effect_or_with_a_given_value_is_told() {
     for (effect, pinned, note) in [
         ("unread", false, "`gain` has no effect: your function does not read it"),
-        ("idle", false, "no value of `gain` that was tried has an effect"),
-        ("only", false, "the values tried for `gain` fail or change nothing"),
-        ("changes", true, "the kernel is for `gain` = 1.0 alone, as `example_inputs()` gives it"),
+        ("idle", false, "no tested value of `gain` has an effect"),
+        ("only", false, "the tested values of `gain` fail or have no effect"),
+        ("changes", true, "the kernel is only for `gain` = 1.0 from `example_inputs()`"),
     ] {
         let mut report = recorded("rows/soft");
         let attempts = report["attempts"].as_array_mut().unwrap();
@@ -236,7 +239,7 @@ fn inputs_stay_as_they_are_or_are_overwritten_on_both_sides() {
             facts["effects"]["overwrites"][0]["alike"] = json!(false);
         }
     }
-    refused(report, Some("add-rms-norm"), "it leaves something else in `residual`");
+    refused(report, Some("add-rms-norm"), "it leaves a different value in `residual`");
     refused(recorded("observed/detached"), Some("rms-norm"), "the gradient of `x` differs");
 }
 
@@ -258,5 +261,5 @@ fn two_templates_that_serve_alike_are_a_question() {
     other["template"] = json!("log-softmax");
     other["facts"]["template_ops"] = json!(["amax.default"]);
     report["attempts"].as_array_mut().unwrap().push(other);
-    refused(report, None, "served by log-softmax and softmax alike; choose one with --template");
+    refused(report, None, "log-softmax and softmax match equally well; choose one with --template");
 }

@@ -96,7 +96,8 @@ impl TryFrom<Written> for Hole {
             ("kernel", None, None, None, None, None, Some(contract)) => Kind::Kernel { contract },
             ("value", ..) => {
                 return Err(format!(
-                    "the hole `{name}` is a value and has nothing but `name`, `kind` and `check`: its default and its values are those of [tune.{name}]"
+                    "the hole `{name}` is a value and can have only `name`, `kind` and `check`: \
+                     its default and its values are those of [tune.{name}]"
                 ));
             }
             ("choice", ..) => {
@@ -116,7 +117,7 @@ impl TryFrom<Written> for Hole {
             }
             (other, ..) => {
                 return Err(format!(
-                    "the hole `{name}` is of the kind `{other}`, and there are `value`, `choice`, `code` and `kernel`"
+                    "kind `{other}` of the hole `{name}` is not one of `value`, `choice`, `code` and `kernel`"
                 ));
             }
         };
@@ -220,9 +221,9 @@ pub fn region(text: &str, name: &str) -> Result<Region, String> {
     match (begins.as_slice(), ends.as_slice()) {
         ([first], [last]) if first + 1 < *last => Ok(Region { first: *first, last: *last }),
         ([first], [last]) if first < last => Err(format!("there is nothing between the markers of `{name}`")),
-        ([_], [_]) => Err(format!("`end of hole: {name}` stands before `hole: {name}`")),
-        ([_], ends) => Err(format!("`// end of hole: {name}` stands there {} times, not once", ends.len())),
-        (begins, _) => Err(format!("`// hole: {name}` stands there {} times, not once", begins.len())),
+        ([_], [_]) => Err(format!("`end of hole: {name}` is before `hole: {name}`")),
+        ([_], ends) => Err(format!("`// end of hole: {name}` occurs {} times instead of once", ends.len())),
+        (begins, _) => Err(format!("`// hole: {name}` occurs {} times instead of once", begins.len())),
     }
 }
 
@@ -244,12 +245,12 @@ mod tests {
     #[test]
     fn markers_that_are_not_there_once_are_named() {
         for (text, wanted) in [
-            ("", "`// hole: gate` stands there 0 times"),
-            ("// hole: gate\nx\n", "`// end of hole: gate` stands there 0 times"),
-            ("// hole: gate\n// hole: gate\nx\n// end of hole: gate\n", "stands there 2 times"),
-            ("// end of hole: gate\nx\n// hole: gate\n", "stands before"),
+            ("", "`// hole: gate` occurs 0 times"),
+            ("// hole: gate\nx\n", "`// end of hole: gate` occurs 0 times"),
+            ("// hole: gate\n// hole: gate\nx\n// end of hole: gate\n", "occurs 2 times"),
+            ("// end of hole: gate\nx\n// hole: gate\n", "is before"),
             ("// hole: gate\n// end of hole: gate\n", "nothing between"),
-            ("// hole: gate2\nx\n// end of hole: gate\n", "`// hole: gate` stands there 0 times"),
+            ("// hole: gate2\nx\n// end of hole: gate\n", "`// hole: gate` occurs 0 times"),
         ] {
             let error = region(text, "gate").unwrap_err();
             assert!(error.contains(wanted), "{text:?}: {error}");

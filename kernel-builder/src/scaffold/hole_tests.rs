@@ -102,8 +102,8 @@ fn a_claim_that_is_not_so_is_named() {
     for (more, files, wanted) in [
         ("[[hole]]\nname = \"width\"\nkind = \"value\"\n".to_owned(), none, "op.toml has no [tune.width]"),
         (code("fill.cu"), none, "`fill.cu`, which the template does not write"),
-        (code("op.toml"), none, "`// hole: body` stands there 0 times"),
-        (code("{{ module }}_cuda/fill.cu").repeat(2), none, "two holes have the name `body`"),
+        (code("op.toml"), none, "`// hole: body` occurs 0 times"),
+        (code("{{ module }}_cuda/fill.cu").repeat(2), none, "two holes are named `body`"),
         (code("{{ module }}_cuda/fill.cu").replace("Fills.", " "), none, "empty contract"),
         (choice("files = [\"a.h\"]\ndefault = \"b.h\""), &ways, "the default of the hole `way` is `b.h`"),
         (choice("files = [\"a.h\", \"c.h\"]\ndefault = \"a.h\""), &ways, "offers `ways/c.h`"),
@@ -117,25 +117,25 @@ fn a_claim_that_is_not_so_is_named() {
         (
             "[[serves]]\nas = \"two\"\narguments = [\"x\"]\nscalars = { eps = 1 }\n".to_owned(),
             none,
-            "`eps`, which is no scalar",
+            "`eps`, which is not a scalar",
         ),
         (
             "[[serves]]\nas = \"two\"\narguments = [\"x\"]\nwithout = [\"x\"]\n".to_owned(),
             none,
-            "no optional input",
+            "not an optional input",
         ),
-        ("[indexes.y]\naxis = \"n\"\n".to_owned(), none, "an input that op.toml has not"),
+        ("[indexes.y]\naxis = \"n\"\n".to_owned(), none, "an input that op.toml does not have"),
         (
             "[[serves]]\nas = \"two\"\narguments = [\"x\"]\ngiven = { w = \"torch.ones(n)\" }\n".to_owned(),
             none,
-            "gives `w`, which is no input",
+            "gives `w`, which is not an input",
         ),
         (
             "[[serves]]\nas = \"two\"\narguments = [\"x\"]\nmultiples = { m = 2 }\n".to_owned(),
             none,
-            "multiples of `m`, which is no axis",
+            "multiples of `m`, which is not an axis",
         ),
-        ("[indexes.x]\naxis = \"m\"\n".to_owned(), none, "`m`, which is no axis"),
+        ("[indexes.x]\naxis = \"m\"\n".to_owned(), none, "`m`, which is not an axis"),
     ] {
         let error =
             template(&more, files).and_then(|template| claims::check(&template)).unwrap_err().to_string();
@@ -157,7 +157,7 @@ fn a_choice_goes_to_its_place_and_the_others_stay_away() {
     assert!(files.iter().all(|(path, _)| !path.starts_with("ways")));
     assert_eq!(text(&rendered(&template, &[("way", "block")]).unwrap(), "fast_fill_cuda/way.h"), "fast_fill");
     let error = rendered(&template, &[("way", "grid")]).unwrap_err();
-    assert_eq!(error.to_string(), "`way` cannot be `grid`: it is none of the files");
+    assert_eq!(error.to_string(), "`grid` is not a valid value of `way`: it is not one of its files");
 }
 
 #[test]
@@ -177,10 +177,10 @@ fn a_value_becomes_the_default_of_its_tunable() {
     let files = rendered(&template, &[("block", "128")]).unwrap();
     assert_eq!(text(&files, "op.toml"), OP.replace("default = 256", "default = 128"));
     for (set, wanted) in [
-        (("width", "4"), "the template `fill` has no hole `width`"),
-        (("block", "100"), "`block` cannot be `100`: it is none of its values"),
-        (("block", "128 # or so"), "it is none of its values"),
-        (("block", "512"), "op.toml does not admit block=512: "),
+        (("width", "4"), "template `fill` does not have a hole `width`"),
+        (("block", "100"), "`100` is not a valid value of `block`: it is not one of its values"),
+        (("block", "128 # or so"), "it is not one of its values"),
+        (("block", "512"), "op.toml does not allow block=512: "),
     ] {
         let error = rendered(&template, &[set]).unwrap_err().to_string();
         assert!(error.contains(wanted), "{error}");
@@ -192,7 +192,7 @@ fn a_value_becomes_the_default_of_its_tunable() {
 fn code_is_not_set_on_a_command_line() {
     let more = "[[hole]]\nname = \"body\"\nkind = \"code\"\nfile = \"{{ module }}_cuda/fill.cu\"\ncontract = \"Fills.\"\n";
     let error = rendered(&template(more, &[]).unwrap(), &[("body", "b")]).unwrap_err();
-    assert_eq!(error.to_string(), "the hole `body` is code, which is not set here");
+    assert_eq!(error.to_string(), "the hole `body` is code, and cannot be set with --set");
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub use template::{Answers, Template};
 #[derive(Debug, Error, Diagnostic)]
 pub enum ScaffoldError {
     /// No template has that name.
-    #[error("there is no template `{name}`")]
+    #[error("template `{name}` not found")]
     #[diagnostic(code(scaffold::unknown_template), help("{hint}"))]
     UnknownTemplate {
         /// What was asked for.
@@ -51,8 +51,8 @@ pub enum ScaffoldError {
         hint: String,
     },
     /// The template cannot serve a backend.
-    #[error("the template `{template}` has no code for the backend `{backend}`")]
-    #[diagnostic(code(scaffold::unknown_backend), help("it has: {}", offered.join(", ")))]
+    #[error("template `{template}` does not support the backend `{backend}`")]
+    #[diagnostic(code(scaffold::unknown_backend), help("supported backends: {}", offered.join(", ")))]
     UnknownBackend {
         /// The template.
         template: String,
@@ -62,10 +62,10 @@ pub enum ScaffoldError {
         offered: Vec<String>,
     },
     /// The template's own binding is for another framework.
-    #[error("the template `{template}` has no binding for {framework}: its own is for torch")]
+    #[error("template `{template}` does not support {framework}: its binding is for torch only")]
     #[diagnostic(
         code(scaffold::unknown_framework),
-        help("leave --framework out, or take a template without a binding of its own, such as rms-norm")
+        help("leave out --framework, or use a template without its own binding, such as rms-norm")
     )]
     UnknownFramework {
         /// The template.
@@ -74,11 +74,12 @@ pub enum ScaffoldError {
         framework: &'static str,
     },
     /// The name is not one that a kernel can have.
-    #[error("`{name}` is not `OWNER/NAME`")]
+    #[error("`{name}` is not a valid kernel name of the form `OWNER/NAME`")]
     #[diagnostic(
         code(scaffold::bad_name),
         help(
-            "an owner is letters, digits, `-`, `_` and `.`; a kernel's name is lower-case letters, digits and `-`, starts with a letter and has at least two characters: me/rms-norm"
+            "OWNER: letters, digits, `-`, `_` and `.`; \
+             NAME: at least two lower-case letters, digits and `-`, first a letter; such as me/rms-norm"
         )
     )]
     BadName {
@@ -102,14 +103,14 @@ pub enum ScaffoldError {
     },
     /// A template names a place outside of the project.
     #[error("the template writes to `{path}`, which is outside of the project")]
-    #[diagnostic(code(scaffold::outside), help("this is a defect of the template"))]
+    #[diagnostic(code(scaffold::outside), help("this is a bug in the template"))]
     Outside {
         /// The path.
         path: String,
     },
     /// A template uses a name that it does not have, or is no template.
-    #[error("the template file `{file}` cannot be rendered")]
-    #[diagnostic(code(scaffold::render), help("this is a defect of the template"))]
+    #[error("failed to render the template file `{file}`")]
+    #[diagnostic(code(scaffold::render), help("this is a bug in the template"))]
     Render {
         /// The file inside the template.
         file: String,
@@ -118,8 +119,8 @@ pub enum ScaffoldError {
         cause: minijinja::Error,
     },
     /// `template.toml` is wrong.
-    #[error("template.toml of `{name}` cannot be read")]
-    #[diagnostic(code(scaffold::manifest), help("this is a defect of the template"))]
+    #[error("failed to read template.toml of `{name}`")]
+    #[diagnostic(code(scaffold::manifest), help("this is a bug in the template"))]
     Manifest {
         /// The template.
         name: String,
@@ -128,11 +129,12 @@ pub enum ScaffoldError {
         cause: toml::de::Error,
     },
     /// A host side cannot be generated.
-    #[error("the host side of `{file}` cannot be generated")]
+    #[error("failed to generate the host code of `{file}`")]
     #[diagnostic(
         code(scaffold::host),
         help(
-            "docs/reference/host-side.md says what a generated host side does; a binding written by hand may do more"
+            "docs/reference/host-side.md lists what generated host code supports; \
+             for other cases, write the binding by hand"
         )
     )]
     Host {
@@ -143,10 +145,10 @@ pub enum ScaffoldError {
         cause: kernel_plan::host::HostError,
     },
     /// `template.toml` says what is not so.
-    #[error("template.toml of `{template}` is wrong: {what}")]
+    #[error("template.toml of `{template}` is not valid: {what}")]
     #[diagnostic(
         code(scaffold::claim),
-        help("this is a defect of the template; templates/README.md has the format")
+        help("this is a bug in the template; templates/README.md describes the format")
     )]
     Claim {
         /// The template.
@@ -155,7 +157,7 @@ pub enum ScaffoldError {
         what: String,
     },
     /// What was set is no hole of the template.
-    #[error("the template `{template}` has no hole `{name}`")]
+    #[error("template `{template}` does not have a hole `{name}`")]
     #[diagnostic(code(scaffold::unknown_hole), help("{}", settable(template, offered)))]
     UnknownHole {
         /// The template.
@@ -166,8 +168,8 @@ pub enum ScaffoldError {
         offered: Vec<String>,
     },
     /// A value that the hole does not take.
-    #[error("`{name}` cannot be `{value}`: {problem}")]
-    #[diagnostic(code(scaffold::bad_hole), help("it takes: {}", admitted.join(", ")))]
+    #[error("`{value}` is not a valid value of `{name}`: {problem}")]
+    #[diagnostic(code(scaffold::bad_hole), help("valid values: {}", admitted.join(", ")))]
     BadHole {
         /// The hole.
         name: String,
@@ -179,11 +181,12 @@ pub enum ScaffoldError {
         admitted: Vec<String>,
     },
     /// Code is no value of a command line.
-    #[error("the hole `{name}` is code, which is not set here")]
+    #[error("the hole `{name}` is code, and cannot be set with --set")]
     #[diagnostic(
         code(scaffold::code_hole),
         help(
-            "make the project, and edit what stands between `// hole: {name}` and `// end of hole: {name}` in {file}"
+            "create the project, then edit the code between `// hole: {name}` \
+             and `// end of hole: {name}` in {file}"
         )
     )]
     CodeHole {
@@ -193,11 +196,12 @@ pub enum ScaffoldError {
         file: String,
     },
     /// Values that do not go together.
-    #[error("op.toml does not admit {}: {problem}", set.join(" with "))]
+    #[error("op.toml does not allow {}: {problem}", set.join(" with "))]
     #[diagnostic(
         code(scaffold::inadmissible),
         help(
-            "`[tune]` and `[scalars]` of op.toml say what goes together; `kernelwright templates NAME` shows the values"
+            "`[tune]` and `[scalars]` of op.toml define the valid combinations; \
+             `kernelwright templates NAME` lists the values"
         )
     )]
     Inadmissible {
@@ -207,11 +211,13 @@ pub enum ScaffoldError {
         problem: String,
     },
     /// A reference that cannot be traced.
-    #[error("`{file}` cannot be traced: {problem}")]
+    #[error("failed to trace `{file}`: {problem}")]
     #[diagnostic(
         code(scaffold::untraceable),
         help(
-            "what is traced is a function of tensors, or a torch.nn.Module that is made without arguments, with one length, or by `example_module()` of the file; `example_inputs()` of the file may return the arguments of a call"
+            "use a function of tensors, or a torch.nn.Module whose constructor takes no arguments \
+             or one length; for other modules, define `example_module()` in the file; for the arguments \
+             of a call, define `example_inputs()`"
         )
     )]
     Untraceable {
@@ -224,7 +230,7 @@ pub enum ScaffoldError {
         cause: Option<serde_json::Error>,
     },
     /// No template serves a reference.
-    #[error("no template serves `{name}`, which has {}", listed(ops))]
+    #[error("no template matches `{name}`, which has {}", listed(ops))]
     #[diagnostic(code(scaffold::nothing_fits), help("{help}"))]
     NothingFits {
         /// The function.
@@ -235,7 +241,7 @@ pub enum ScaffoldError {
         help: String,
     },
     /// No template serves a reference, and it has no translation.
-    #[error("`{name}` of `{file}` cannot be translated: {what}")]
+    #[error("failed to translate `{name}` of `{file}`: {what}")]
     #[diagnostic(code(scaffold::untranslated), help("{help}"))]
     Untranslated {
         /// The function.
@@ -268,14 +274,14 @@ pub enum ScaffoldError {
 
 fn settable(template: &str, offered: &[String]) -> String {
     if offered.is_empty() {
-        return format!("it has none that can be set; `kernelwright templates {template}` shows what it has");
+        return format!("no hole of it can be set; `kernelwright templates {template}` lists its holes");
     }
-    format!("what can be set: {}; `kernelwright templates {template}` has their values", offered.join(", "))
+    format!("holes to set: {}; `kernelwright templates {template}` lists their values", offered.join(", "))
 }
 
 fn listed(ops: &[String]) -> String {
     if ops.is_empty() {
-        "no operators that could be seen".to_owned()
+        "no visible operators".to_owned()
     } else {
         format!("the operators {}", ops.join(", "))
     }

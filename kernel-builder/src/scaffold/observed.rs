@@ -138,11 +138,11 @@ impl Effects {
         for Overwrite { slot, input, alike } in &self.overwrites {
             if !written_to.contains(slot) {
                 found.push(
-                    format!("the kernel overwrites `{slot}` (its `{input}`), and your function does not")
+                    format!("the kernel overwrites `{slot}` (its `{input}`), but your function does not")
                         .into(),
                 );
             } else if !alike {
-                found.push(format!("it leaves something else in `{slot}` than the kernel does").into());
+                found.push(format!("it leaves a different value in `{slot}` than the kernel").into());
             }
         }
         for Alias { result, slot, own } in &self.aliases {
@@ -150,28 +150,28 @@ impl Effects {
             found.push(Reason::from(if *own {
                 format!("result {number} is a view of `{slot}`; the kernel returns a new tensor")
             } else {
-                format!("the kernel returns `{slot}` as result {number}, and your function a new tensor")
+                format!("the kernel returns `{slot}` as result {number}, but your function a new tensor")
             }));
         }
         for (first, second) in &self.shared_results {
             let (first, second) = (first + 1, second + 1);
             found.push(
-                format!("its results {first} and {second} share memory, and the kernel's do not").into(),
+                format!("its results {first} and {second} share memory, but the kernel's do not").into(),
             );
         }
         found.extend(self.gradients.reasons());
         if !self.training {
             found.push(Reason {
-                what: "in training mode it computes something else than after `eval()`".to_owned(),
+                what: "in training mode it gives other results than after `eval()`".to_owned(),
                 step: Some(
-                    "Take what is random or collects statistics (dropout, batch norm) out of the module."
+                    "Remove random layers and those with statistics (dropout, batch norm) from the module."
                         .to_owned(),
                 ),
             });
         }
         for name in &self.written_state {
             found.push(
-                format!("a call changes the `{name}` of the module, and the kernel keeps no state").into(),
+                format!("a call changes the `{name}` of the module, but the kernel has no state").into(),
             );
         }
         found
@@ -190,7 +190,7 @@ impl Effects {
         };
         let mut all = self.dtypes.iter();
         let (place, given, own, kernel) = all.find(|(_, _, own, kernel)| narrows(own, kernel))?;
-        Some(format!("for {given} its result {} is {own}, and the kernel's is {kernel}", place + 1))
+        Some(format!("for {given} its result {} is {own}, but the kernel's is {kernel}", place + 1))
     }
 
     /// Notes for the user about a template that serves.
@@ -198,17 +198,17 @@ impl Effects {
         let mut found = Vec::new();
         if let Some((place, given, own, kernel)) = self.dtypes.first() {
             found.push(format!(
-                "for {given} your result {} is {own}, and the kernel's is {kernel}",
+                "for {given} your result {} is {own}, but the kernel's is {kernel}",
                 place + 1
             ));
         }
         found.extend(self.failing.iter().map(|(dtype, error)| {
-            format!("for {dtype} your function fails, and the kernel does not: {error}")
+            format!("for {dtype} your function fails, but the kernel does not: {error}")
         }));
         found.extend(
             self.scattered
                 .iter()
-                .map(|place| format!("your result {} is not contiguous, and the kernel's is", place + 1)),
+                .map(|place| format!("your result {} is not contiguous, but the kernel's is", place + 1)),
         );
         found.extend(self.parameters.iter().filter_map(UnusedParameter::note));
         found.extend(form.given.iter().map(|(input, value)| {
@@ -220,12 +220,12 @@ impl Effects {
         let is_single = matches!(self.returns.as_str(), "tensor");
         if is_single && outputs > 1 || !is_single && (outputs == 1 || self.returns != "tuple") {
             let kernel = if outputs == 1 { "a tensor" } else { "a tuple" };
-            found.push(format!("your function returns a {}, and the kernel {kernel}", self.returns));
+            found.push(format!("your function returns a {}, but the kernel returns {kernel}", self.returns));
         }
         found.extend(self.gradients.notes(served));
         if !self.made_with.is_empty() {
             let arguments = self.made_with.join(", ");
-            found.push(format!("the module was made with {arguments}; another one may need another kernel"));
+            found.push(format!("the module was made with {arguments}; other ones may need another kernel"));
         }
         found
     }
@@ -271,15 +271,15 @@ impl UnusedParameter {
                 format!("the kernel has no parameter `{name}`, and `{name}={other}` gives another result")
             }
             Effect::Unknown if !pinned => {
-                format!("the kernel has no parameter `{name}`, and what other values of it do is not known")
+                format!("the kernel has no parameter `{name}`, and the effect of other values is not known")
             }
-            Effect::PassedOn => format!("it passes `{name}` on, and the kernel takes no further arguments"),
+            Effect::PassedOn => format!("it passes `{name}` on, but the kernel takes no further arguments"),
             _ => return None,
         };
         let step = match effect {
             Effect::PassedOn => format!("Name the arguments in place of `{name}`."),
             _ => format!(
-                "If the kernel is for `{name}={}` alone, write a function without `{name}` that calls `{function}` with it, and \
+                "If the kernel is for `{name}={}` only, write a function without `{name}` that calls `{function}` with it, and \
                  give its name to --from; or let `example_inputs()` return the value of `{name}`.",
                 self.shown()
             ),
@@ -297,14 +297,14 @@ impl UnusedParameter {
                 "`{name}` has no effect: your function does not read it; the kernel has no such parameter"
             ),
             Effect::Idle if !pinned => {
-                format!("no value of `{name}` that was tried has an effect; the kernel has no such parameter")
+                format!("no tested value of `{name}` has an effect; the kernel has no such parameter")
             }
             Effect::Only => format!(
-                "the values tried for `{name}` fail or change nothing; the kernel has no such parameter"
+                "the tested values of `{name}` fail or have no effect; the kernel has no such parameter"
             ),
             Effect::Changes | Effect::Unknown | Effect::Idle if *pinned => {
                 format!(
-                    "the kernel is for `{name}` = {} alone, as `example_inputs()` gives it; it has no such parameter",
+                    "the kernel is only for `{name}` = {} from `example_inputs()`; it has no such parameter",
                     self.shown()
                 )
             }
@@ -319,7 +319,7 @@ impl Gradients {
             let names = quoted(&slope.slots);
             let detached = slope.slots.iter().all(|slot| !self.own.contains(slot));
             Reason::from(if detached {
-                format!("its result has no gradient of {names}, and the kernel's has")
+                format!("its result has no gradient of {names}, but the kernel's has one")
             } else if slope.deviation >= 1e299 {
                 format!("the gradient of {names} cannot be compared with the kernel's")
             } else {
@@ -334,7 +334,7 @@ impl Gradients {
 
     fn notes(&self, served: &Served) -> Option<String> {
         if let Some(error) = &self.error {
-            return Some(format!("your function fails when gradients are wanted: {error}"));
+            return Some(format!("your function fails when gradients are computed: {error}"));
         }
         let lacking: Vec<String> =
             self.own.iter().filter(|slot| !self.kernel.contains(slot)).cloned().collect();
@@ -346,12 +346,12 @@ impl Gradients {
         }
         if !lacking.is_empty() {
             return Some(format!(
-                "the kernel has no gradient of {}, and your function has",
+                "the kernel has no gradient of {}, but your function has",
                 quoted(&lacking)
             ));
         }
         (self.own.is_empty() && !self.kernel.is_empty())
-            .then(|| "your function has no gradient, and the kernel has".to_owned())
+            .then(|| "your function has no gradient, but the kernel has one".to_owned())
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn chosen(
     set: &BTreeMap<String, String>,
 ) -> Result<String, ScaffoldError> {
     let Kind::Choice { files, default, .. } = &hole.kind else {
-        return Err(template.defect(format!("the hole `{}` is no choice", hole.name)));
+        return Err(template.defect(format!("the hole `{}` is not a choice", hole.name)));
     };
     let Some(value) = set.get(&hole.name) else { return Ok(default.clone()) };
     let stem = |file: &str| file.split('.').next().unwrap_or(file).to_owned();
@@ -56,7 +56,7 @@ pub(crate) fn chosen(
     found.cloned().ok_or_else(|| ScaffoldError::BadHole {
         name: hole.name.clone(),
         value: value.clone(),
-        problem: "it is none of the files".to_owned(),
+        problem: "it is not one of its files".to_owned(),
         admitted: files.iter().map(|file| stem(file)).collect(),
     })
 }
@@ -84,7 +84,7 @@ pub(crate) fn write_values(
             return Err(ScaffoldError::BadHole {
                 name: (*name).clone(),
                 value: (*value).clone(),
-                problem: "it is none of its values".to_owned(),
+                problem: "it is not one of its values".to_owned(),
                 admitted: written,
             });
         }
@@ -105,14 +105,14 @@ pub(crate) fn contract(
     files: &FileSet,
     file: &str,
 ) -> Result<(String, OpSpec), ScaffoldError> {
-    let bytes = files.get(file).ok_or_else(|| template.defect(format!("it writes no {file}")))?;
+    let bytes = files.get(file).ok_or_else(|| template.defect(format!("it does not write {file}")))?;
     let text = String::from_utf8_lossy(bytes).into_owned();
     let (op, problems) = parse_op(SourceFile::new(file, text.clone()));
     match op {
         Some(op) if !has_errors(&problems) => Ok((text, op)),
         _ => {
             let first = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
-            Err(template.defect(format!("its {file} is wrong: {first}")))
+            Err(template.defect(format!("its {file} is not valid: {first}")))
         }
     }
 }

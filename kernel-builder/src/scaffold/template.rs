@@ -270,7 +270,7 @@ mod tests {
     fn an_unknown_backend_is_named() {
         let template = find("rms-norm-strided").unwrap();
         let error = render(&template, &answers(&["tpu"])).unwrap_err();
-        assert_eq!(error.to_string(), "the template `rms-norm-strided` has no code for the backend `tpu`");
+        assert_eq!(error.to_string(), "template `rms-norm-strided` does not support the backend `tpu`");
     }
 
     #[test]

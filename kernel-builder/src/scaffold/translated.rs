@@ -144,7 +144,7 @@ pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Un
         (Some(gradient), _) => {
             let kept: Vec<&str> = gradient.kept_names().collect();
             format!(
-                "gradients of {}: {} kernel{}, from {}, which a call keeps for them",
+                "gradients of {}: {} kernel{}, from {}, which a call saves for them",
                 gradient.inputs.join(", "),
                 gradient.plan.kernels.len(),
                 if gradient.plan.kernels.len() == 1 { "" } else { "s" },
@@ -180,7 +180,7 @@ fn in_parts(translation: &Translation, text: &str, refusal: Refusal) -> Result<T
         .into_iter()
         .map(|(op, line)| line.map_or_else(|| op.clone(), |line| format!("{op} (line {line})")))
         .collect();
-    notes.push(format!("stays PyTorch's: {}", stays.join(", ")));
+    notes.push(format!("left to PyTorch: {}", stays.join(", ")));
     notes.push("no gradient: call the kernel under `torch.no_grad()`".to_owned());
     let text = format!("{text}{}", translation.reference.text);
     let reference = translation.reference.function.clone();
@@ -218,7 +218,7 @@ impl Translated {
             Form::Parts(division) => {
                 translate::emit_whole(division, &self.project(module, file, Part::Alone))
             }
-            Form::Kernels(_) => Err(Refusal::new("it is not in parts")),
+            Form::Kernels(_) => Err(Refusal::new("it is not split into parts")),
         }
     }
 
@@ -338,12 +338,12 @@ fn notes(translation: &Translation, program: &Program) -> Vec<String> {
             })
             .collect();
         notes.push(format!(
-            "shapes were guessed: {}; `example_inputs()` in your file says others",
+            "shapes were guessed: {}; to set them, define `example_inputs()` in your file",
             shapes.join(", ")
         ));
     }
     if !translation.dynamic {
-        notes.push("lengths are those of the example: torch.export makes no graph for others".to_owned());
+        notes.push("lengths are those of the example: torch.export cannot generalize them".to_owned());
     }
     if program.inputs.iter().all(|input| input.element == Element::Variable) {
         notes.push("tensors are all bf16, all f16 or all f32".to_owned());

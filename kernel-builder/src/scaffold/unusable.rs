@@ -56,7 +56,7 @@ pub enum Kind {
 pub enum ReferenceError {
     /// The file is not Python.
     #[error("{place}: syntax error: {message}")]
-    #[diagnostic(code(scaffold::reference_syntax), help("{}read by {python}", quoted(text)))]
+    #[diagnostic(code(scaffold::reference_syntax), help("{}the file was parsed with {python}", quoted(text)))]
     Syntax {
         /// File, line and column.
         place: String,
@@ -88,7 +88,7 @@ pub enum ReferenceError {
         python: String,
     },
     /// The file raises.
-    #[error("{place}: the import of the file fails: {exception}")]
+    #[error("{place}: failed to import the file: {exception}")]
     #[diagnostic(
         code(scaffold::reference_fails),
         help(
@@ -110,7 +110,7 @@ pub enum ReferenceError {
     #[error("`{file}` has several functions: {}", listed(names))]
     #[diagnostic(
         code(scaffold::ambiguous_function),
-        help("name the one that is meant: --from {file}:{}", first(names))
+        help("pass the name of one: --from {file}:{}", first(names))
     )]
     Ambiguous {
         /// The file.
@@ -172,5 +172,5 @@ fn offered(file: &str, names: &[(String, u64)]) -> String {
     if names.is_empty() {
         return "define a function of tensors or a torch.nn.Module in the file".to_owned();
     }
-    format!("it has: {}; write for example --from {file}:{}", listed(names), first(names))
+    format!("the file has: {}; pass one, such as --from {file}:{}", listed(names), first(names))
 }

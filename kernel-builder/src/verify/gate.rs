@@ -55,6 +55,7 @@ pub fn gate(
         artifact,
         op: None,
         project: &artifact.dir,
+        reference: None,
         python: None,
         options,
         session,

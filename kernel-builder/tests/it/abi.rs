@@ -337,7 +337,7 @@ fn what_is_no_library_is_told() {
     sandbox.write("work/text.so", "#!/bin/sh\n");
     sandbox.run(&["check-abi", "text.so"]).refused(15, &["verify::portability", "it is not an ELF file"]);
     sandbox.write("work/empty/readme.md", "nothing\n");
-    sandbox.run(&["check-abi", "empty"]).refused(15, &["verify::no_library", "`empty` holds no library"]);
+    sandbox.run(&["check-abi", "empty"]).refused(15, &["verify::no_library", "no library found in `empty`"]);
     sandbox.run(&["check-abi", "gone.so"]).refused(1, &["gone.so"]);
     sandbox.run(&["check-abi"]).refused(2, &["FILE"]);
     sandbox.run(&["check-abi", "x.so", "--arch", "banana"]).refused(2, &["banana"]);

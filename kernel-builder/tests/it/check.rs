@@ -183,7 +183,7 @@ fn github_gets_annotations() {
 #[test]
 fn other_commands_refuse_the_formats_of_check() {
     for format in ["short", "github"] {
-        Sandbox::new().run(&["build", "--message-format", format]).refused(2, &["`check` alone"]);
+        Sandbox::new().run(&["build", "--message-format", format]).refused(2, &["only `check`"]);
     }
 }
 

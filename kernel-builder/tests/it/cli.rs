@@ -107,7 +107,7 @@ fn what_is_typed_wrong_is_a_usage_error() {
     sandbox.run(&["mkae"]).refused(2, &["unrecognized subcommand 'mkae'", "make"]);
     sandbox.run(&["publish"]).refused(2, &["--to <DIR|hf[:OWNER/NAME]>"]);
     sandbox.run(&["build", "--jobs", "0"]).refused(2, &["--jobs"]);
-    sandbox.run(&["man", "mkae"]).refused(2, &["there is no command `mkae`"]);
+    sandbox.run(&["man", "mkae"]).refused(2, &["`mkae` is not a command"]);
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn records_become_traces_that_flashinfer_bench_reads() {
     sandbox.write("work/records.jsonl", &format!("{first}\n{other}\n"));
     let made = sandbox.run(&["export", "fast-norm", "--to", "set", "--traces", "records.jsonl"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
-    assert!(made.stderr.contains("1 of 2 records are of nothing that is exported here"), "{}", made.stderr);
+    assert!(made.stderr.contains("1 of 2 records do not match an exported definition"), "{}", made.stderr);
     assert!(made.stdout.contains("traces/rms_norm/rms_norm_bf16.jsonl  1 traces"), "{}", made.stdout);
     let line = sandbox.read("work/set/traces/rms_norm/rms_norm_bf16.jsonl");
     let trace: Value = serde_json::from_str(&line).expect("JSON");

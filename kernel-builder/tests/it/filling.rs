@@ -145,7 +145,7 @@ fn bad_flags_are_usage_errors() {
     for (flags, word) in [
         (&["--agent", "nobody"][..], "tuner"),
         (&["--budget", "0"], "between 0.01"),
-        (&["--budget", "soon"], "no number"),
+        (&["--budget", "soon"], "not a number"),
         (&["--budget", "inf"], "between 0.01"),
         (&["--candidates", "0"], "--candidates"),
         (&["--seed", "often"], "--seed"),

@@ -20,7 +20,7 @@ fn change(sandbox: &Sandbox, file: &str, from: &str, to: &str) {
 fn a_new_project_is_as_it_would_be_generated() {
     let sandbox = project();
     let done = sandbox.run(&["generate", "glu", "--check"]);
-    assert_eq!((done.code, done.stdout.as_str()), (0, "nothing has changed\n"), "{}", done.stderr);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "already up to date\n"), "{}", done.stderr);
 }
 
 #[test]
@@ -108,7 +108,7 @@ unroll = 4
     let zeros = "0".repeat(64);
     sandbox.write("work/glu/tuned/nvidia-h200.toml", &tuned(&zeros));
     let ignored = sandbox.run(&["generate", "glu"]);
-    assert_eq!((ignored.code, ignored.stdout.as_str()), (0, "nothing has changed\n"), "{}", ignored.stderr);
+    assert_eq!((ignored.code, ignored.stdout.as_str()), (0, "already up to date\n"), "{}", ignored.stderr);
     // The warning says what this source is.
     let words: String = ignored.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     let here = words.split("here it is ").nth(1).and_then(|rest| rest.split(')').next()).expect("the digest");
@@ -214,7 +214,7 @@ fn a_project_for_tvm_ffi_has_that_binding() {
     let files = tree(&sandbox.work().join("glu"));
     assert!(files.iter().all(|file| !file.starts_with("torch-ext")), "{files:?}");
     assert_eq!(sandbox.run(&["check", "glu"]).stdout, "no problems\n");
-    assert_eq!(sandbox.run(&["generate", "glu", "--check"]).stdout, "nothing has changed\n");
+    assert_eq!(sandbox.run(&["generate", "glu", "--check"]).stdout, "already up to date\n");
     change(&sandbox, "work/glu/op.toml", "description = \"The SiLU", "description = \"My SiLU");
     let stale = ["scaffold::stale", "tvm-ffi-ext/tvm_ffi_binding.cpp", "tvm-ffi-ext/glu/__init__.py"];
     sandbox.run(&["generate", "glu", "--check"]).refused(12, &stale);
@@ -249,7 +249,7 @@ fn a_project_for_the_processor_alone_needs_no_device_code() {
     let made = sandbox.run(&words);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let done = sandbox.run(&["generate", "glu", "--check"]);
-    assert_eq!((done.code, done.stdout.as_str()), (0, "nothing has changed\n"), "{}", done.stderr);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "already up to date\n"), "{}", done.stderr);
 }
 
 /// The examples that are their templates, with settings that were found on a GPU.

@@ -221,7 +221,7 @@ fn candidates_are_shown_written_into_the_project_and_taken_back() {
     );
     assert_eq!((sandbox.read("work/scale/scale.cu"), sandbox.read("work/scale/op.toml")), (code, changed));
     let again = sandbox.run(&["fill", "scale", "--apply", &id]);
-    assert!(again.stdout.contains("has it already"), "{}", again.stdout);
+    assert!(again.stdout.contains("already has this candidate"), "{}", again.stdout);
     let back = sandbox.run(&["fill", "scale", "--apply", "seed"]);
     assert_eq!(back.code, 0, "{}", back.stderr);
     assert_eq!(

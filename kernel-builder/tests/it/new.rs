@@ -90,16 +90,16 @@ fn without_a_terminal_a_missing_answer_is_named() {
 fn unknown_templates_and_backends_list_what_there_is() {
     let sandbox = Sandbox::new();
     let made = sandbox.run(&["new", "me/k1", "--template", "rms-nrom"]);
-    made.refused(12, &["there is no template `rms-nrom`", "rms-norm"]);
+    made.refused(12, &["template `rms-nrom` not found", "rms-norm"]);
     let made = sandbox.run(&["new", "me/k1", "--template", "rms-norm", "--backends", "tpu"]);
-    made.refused(12, &["no code for the backend `tpu`", "cpu, cuda"]);
+    made.refused(12, &["does not support the backend `tpu`", "cpu, cuda"]);
 }
 
 #[test]
 fn a_binding_that_a_template_brings_is_for_its_own_framework() {
     let sandbox = Sandbox::new();
     let arguments = ["new", "me/k1", "--template", "rms-norm-strided", "--framework", "tvm-ffi"];
-    sandbox.run(&arguments).refused(12, &["scaffold::unknown_framework", "no binding for tvm-ffi"]);
+    sandbox.run(&arguments).refused(12, &["scaffold::unknown_framework", "does not support tvm-ffi"]);
     assert!(tree(&sandbox.work()).is_empty());
 }
 
@@ -149,7 +149,7 @@ fn what_cannot_be_set_is_said_with_what_can() {
     let sandbox = Sandbox::new();
     let set = |setting: &str| sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", setting]);
     set("width=4").refused(12, &["scaffold::unknown_hole", "bytes, block, unroll, stream"]);
-    set("bytes=5").refused(12, &["scaffold::bad_hole", "it takes: 4, 8, 16"]);
+    set("bytes=5").refused(12, &["scaffold::bad_hole", "valid values: 4, 8, 16"]);
     set("gate=x").refused(12, &["scaffold::code_hole", "// hole: gate", "swiglu.cuh"]);
     set("bytes").refused(2, &["NAME=VALUE"]);
     assert!(tree(&sandbox.work()).is_empty());
@@ -192,7 +192,7 @@ fn a_reference_chooses_its_template() {
     let made = new("me/my-softmax", "mine.py:colder");
     assert_eq!(made.code, 0, "{}\n{}", made.stdout, made.stderr);
     for words in [
-        "no template serves colder",
+        "no template matches colder",
         "the nearest is softmax",
         "kernel 0: row reduction, reads x, writes out",
     ] {
@@ -246,7 +246,7 @@ fn a_reference_chooses_its_template() {
     sandbox.write("work/among.py", text);
     let divided = new("me/my-ranks", "among.py");
     assert_eq!(divided.code, 0, "{}{}", divided.stdout, divided.stderr);
-    assert!(divided.stdout.contains("stays PyTorch's: sort (line 6)"), "{}", divided.stdout);
+    assert!(divided.stdout.contains("left to PyTorch: sort (line 6)"), "{}", divided.stdout);
     let text = "import torch\n\n\ndef grown(x):\n    x.add_(1)\n    return x * 2\n";
     sandbox.write("work/grown.py", text);
     new("me/my-growth", "grown.py").refused(12, &["scaffold::untranslated", "it changes `x`"]);

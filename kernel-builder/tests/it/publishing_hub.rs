@@ -148,7 +148,7 @@ fn a_dry_run_shows_the_plan_and_sends_nothing() {
     // Without a network, too; and with the same words for a person.
     let words = ["publish", "fast-norm", "--to", "hf:me/fast-norm", "--dry-run"];
     let human = sandbox.run(&words);
-    assert!(human.stdout.contains("branch v1, to be made: 4 to send"), "{}", human.stdout);
+    assert!(human.stdout.contains("branch v1, will be created: 4 to send"), "{}", human.stdout);
     assert!(human.stderr.contains("the hub was not contacted"), "{}", human.stderr);
     assert!(human.stderr.contains("the API was not compared"), "{}", human.stderr);
 }

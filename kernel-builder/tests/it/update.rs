@@ -30,7 +30,7 @@ fn writes_once_and_tells_each_line() {
        11 + [torch-noarch]
     "#);
     let again = sandbox.run(&["update", "fast-norm"]);
-    assert_eq!((again.code, again.stdout.as_str()), (0, "fast-norm/build.toml is of edition 5\n"));
+    assert_eq!((again.code, again.stdout.as_str()), (0, "fast-norm/build.toml is already in edition 5\n"));
     assert_eq!(sandbox.read("work/fast-norm/build.toml"), EDITION_5);
     assert_eq!(tree(&sandbox.work()), ["fast-norm/build.toml"]);
 }
@@ -69,7 +69,7 @@ fn what_is_left_to_correct_is_told_and_fails() {
     assert_eq!(sandbox.read("work/fast-norm/build.toml"), EDITION_5);
     let sandbox = with(&EDITION_3.replace("fast-norm\" #", "Fast_Norm\" #"));
     let updated = sandbox.run(&["update", "fast-norm", "--license", "MIT"]);
-    updated.refused(10, &["`Fast_Norm` is not a kernel name", "cannot correct"]);
+    updated.refused(10, &["`Fast_Norm` is not a kernel name", "cannot fix"]);
     // What could be converted is.
     assert!(sandbox.read("work/fast-norm/build.toml").contains("edition = 5"));
     sandbox.run(&["update", "fast-norm"]).refused(10, &["`Fast_Norm` is not a kernel name"]);
@@ -113,6 +113,6 @@ fn other_errors_are_told_and_stand_in_nobodys_way() {
     let sandbox =
         with("[general]\nname = \"x-y\"\nversion = 1\nlicense = \"MIT\"\nbackends = [\"gpu\"]\n[torch]\n");
     let updated = sandbox.run(&["update", "fast-norm"]);
-    updated.refused(10, &["`gpu`", "cannot correct"]);
+    updated.refused(10, &["`gpu`", "cannot fix"]);
     assert!(sandbox.read("work/fast-norm/build.toml").contains("version = 1\nedition = 5\n"));
 }

@@ -19,16 +19,16 @@ fn people_see_first_what_is_built() {
     let listed = sandbox.run(&["variants", "fast-norm"]);
     assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
     let (right, out) = listed.stdout.split_once("Not built (").expect("three parts");
-    assert!(out.contains("  one of the above loads there too, with the same code (needs --all)\n"), "{out}");
+    assert!(out.contains("  a variant above loads there too, with the same code (needs --all)\n"), "{out}");
     assert!(
-        out.ends_with("\nvariants: 1 built here, 2 right and not built here, 159 out; 162 in all\n"),
+        out.ends_with("\nvariants: 1 built here, 2 not built here, 159 excluded; 162 in total\n"),
         "{out}"
     );
     insta::assert_snapshot!(right, @r"
     Built here
       torch-stable-abi210-cpu-x86_64-linux  with wheels
 
-    Right for the project, and not built here
+    Supported by the project, but not built here
       torch-stable-abi210-cpu-aarch64-linux   it needs a machine with aarch64 and linux
       torch-stable-abi210-cpu-aarch64-darwin  it needs a machine with aarch64 and darwin
     ");
@@ -158,11 +158,7 @@ fn a_selector_selects() {
     assert_eq!(selected(&["--selector", "tvm-ffi and cpu and os:darwin"]), ["tvm-ffi01-cpu-aarch64-darwin"]);
     assert_eq!(selected(&["fast-norm", "--selector", "id:*abi210-cpu-x86*"]), [CPU]);
     let slip = sandbox.run(&["variants", "--selector", "cuda:12.9 or noarch"]);
-    assert!(
-        slip.code == 0 && slip.stderr.contains("no variant for which `cuda:12.9` holds"),
-        "{}",
-        slip.stderr
-    );
+    assert!(slip.code == 0 && slip.stderr.contains("no variant matches `cuda:12.9`"), "{}", slip.stderr);
     sandbox.run(&["variants", "--selector", "cuda and"]).refused(11, &["variant::selector_syntax"]);
     sandbox
         .run(&["build", "fast-norm", "--selector", "cdua"])
@@ -177,7 +173,7 @@ fn a_client_takes_what_it_prefers() {
     sandbox.project("fast-norm", "cpu");
     let told = sandbox.run(&["variants", "fast-norm", "--client", "torch=2.13,cpu"]);
     assert!(
-        told.stdout.ends_with(&format!("The client takes {CPU}, and nothing else there loads\n")),
+        told.stdout.ends_with(&format!("The client loads {CPU}; no other variant loads\n")),
         "{}",
         told.stdout
     );

@@ -135,7 +135,7 @@ impl Hub {
         {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
-                "this comes from a web page, and nobody without a token writes from one",
+                "a request from a web page needs a token to write",
             ));
         }
         if let Route::Kernel(repo, _) | Route::Page(repo) = &route {
@@ -191,7 +191,7 @@ impl Hub {
                 Ask::XetWrite => xet::token(self, question, repo).await,
                 Ask::XetRead => Err(Refusal::new(
                     StatusCode::NOT_FOUND,
-                    "this hub serves no files by xet; read them at /kernels/.../resolve/",
+                    "this hub does not support xet downloads; download files from /kernels/.../resolve/",
                 )),
             },
         }
@@ -228,7 +228,7 @@ impl Hub {
         let fine = host.len() < 256
             && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
         if !fine {
-            return Err(Refusal::bad("the Host header is no name of a host"));
+            return Err(Refusal::bad("the Host header is not a valid host name"));
         }
         let scheme = if self.secure { "https" } else { "http" };
         Ok(format!("{scheme}://{host}"))

@@ -93,13 +93,13 @@ impl Metrics {
         family(
             "wrong_tokens_total",
             "counter",
-            "Requests with a token that nobody has.",
+            "Requests with an unknown token.",
             &unlabelled(value(&self.wrong_tokens)),
         );
         family(
             "stalled_total",
             "counter",
-            "Connections closed because nothing moved.",
+            "Connections closed because no data moved.",
             &unlabelled(value(&self.stalled)),
         );
         family("connections", "gauge", "Open connections.", &unlabelled(value(&self.connections)));

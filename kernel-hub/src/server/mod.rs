@@ -48,13 +48,13 @@ pub enum ServeError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// What a commit must have is not there.
-    #[error("the hub's folder could not be looked through: {0}")]
+    #[error("failed to check the folder of the hub: {0}")]
     Check(#[from] crate::store::StoreError),
     /// The tokens.
     #[error(transparent)]
     Tokens(#[from] crate::auth::TokenError),
     /// The address.
-    #[error("cannot listen on {address}")]
+    #[error("failed to listen on {address}")]
     Listen {
         /// Which.
         address: SocketAddr,
@@ -63,13 +63,13 @@ pub enum ServeError {
         error: std::io::Error,
     },
     /// Everybody may write, and everybody can.
-    #[error("--anonymous write is for addresses of this machine alone, such as 127.0.0.1; {0} is none")]
+    #[error("--anonymous write requires a loopback address, such as 127.0.0.1; {0} is not one")]
     Open4All(SocketAddr),
     /// The certificate.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
     /// The system.
-    #[error("the system gives no {0}")]
+    #[error("failed to get {0} from the system")]
     System(&'static str),
 }
 
@@ -90,7 +90,7 @@ pub fn serve(
     let (store, swept) = Store::open(root)?;
     if swept > 0 {
         log::say(&format!(
-            "{swept} half-written files of an earlier run were removed; none of them was acknowledged"
+            "removed {swept} half-written files of an earlier run; no upload of them was acknowledged"
         ));
     }
     for problem in store.check(crate::store::Depth::Heads)? {
@@ -98,7 +98,7 @@ pub fn serve(
     }
     let tokens = Tokens::in_folder(root);
     if tokens.list()?.is_empty() && settings.anonymous != Anonymous::Write {
-        log::say("there are no tokens, so nobody can write: kernelwright-hub token new");
+        log::say("no tokens exist, so no one can write; create one: kernelwright-hub token new");
     }
     let random = SystemRandom::new();
     let key =
@@ -145,7 +145,7 @@ async fn listen(
     .await;
     // With it go the listener and the place that it kept for the next connection.
     drop(accepting);
-    log::say("stopping: requests in work are answered first; a second signal ends at once");
+    log::say("stopping after open requests are answered; a second signal stops at once");
     stop.send_replace(true);
     let all = u32::try_from(places).unwrap_or(u32::MAX);
     let mut ended = std::pin::pin!(tokio::time::timeout(hub.settings.stop_timeout, free.acquire_many(all)));
@@ -156,7 +156,7 @@ async fn listen(
         ended.as_mut().poll(context).map(|ended| ended.is_ok())
     })
     .await;
-    log::say(if in_time { "stopped" } else { "stopped; some connections were cut" });
+    log::say(if in_time { "stopped" } else { "stopped; some connections were closed early" });
     Ok(())
 }
 
@@ -194,7 +194,7 @@ async fn accept(
             Err(error) => {
                 tracing::warn!(target: "connection", "accept failed: {error}");
                 // Out of files, mostly; the next one may have more luck.
-                log::say(&format!("a connection could not be accepted: {error}"));
+                log::say(&format!("failed to accept a connection: {error}"));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

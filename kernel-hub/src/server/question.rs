@@ -100,7 +100,7 @@ impl Question {
         if body.is_empty() {
             return Ok(json!({}));
         }
-        serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))
+        serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("the body is not JSON: {error}")))
     }
 }
 
@@ -157,5 +157,5 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     let _busy = Busy::begin();
     let done = tokio::task::spawn_blocking(move || work(&hub)).await;
-    done.unwrap_or_else(|error| Err(Refusal::inner(&format!("a request failed in the middle: {error}"))))
+    done.unwrap_or_else(|error| Err(Refusal::inner(&format!("a request failed unexpectedly: {error}"))))
 }

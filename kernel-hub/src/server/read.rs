@@ -62,7 +62,7 @@ pub(super) async fn organization(hub: Arc<Hub>, org: String) -> Result<Reply, Re
         .await?
     };
     if count == 0 {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("there is no organization `{org}`")));
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("organization `{org}` not found")));
     }
     let trusted = match &hub.settings.trusted {
         Trusted::All => true,
@@ -233,7 +233,7 @@ pub(super) async fn paths_info(
     if paths.len() > PATHS {
         return Err(Refusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("more than {PATHS} paths; ask several times"),
+            format!("more than {PATHS} paths; split the request"),
         ));
     }
     let value = blocking(hub, move |hub| {
@@ -275,7 +275,7 @@ fn paths_of_form(body: &[u8]) -> Result<Paths, Refusal> {
 
 fn paths_of_json(body: &[u8]) -> Result<Paths, Refusal> {
     let asked: PathsQuery = serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad(format!("the body is no JSON with a list `paths`: {error}")))?;
+        .map_err(|error| Refusal::bad(format!("the body is not JSON with a list `paths`: {error}")))?;
     let paths: Result<Vec<FilePath>, Refusal> = asked.paths.0.iter().map(|path| Ok(path.parse()?)).collect();
     Ok((paths?, asked.expand))
 }

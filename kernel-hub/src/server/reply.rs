@@ -107,8 +107,7 @@ impl Refusal {
     pub(super) fn of_content(error: StoreError, path: &FilePath) -> Self {
         if matches!(error, StoreError::Damaged { .. }) {
             log::say(&chain(&error));
-            let what =
-                format!("the hub's copy of `{path}` is damaged; its log says how. Send the file again");
+            let what = format!("the hub's copy of `{path}` is damaged (see its log); upload the file again");
             return Self::new(StatusCode::INTERNAL_SERVER_ERROR, what);
         }
         error.into()
@@ -124,7 +123,7 @@ impl Refusal {
     /// Something failed that the client can do nothing about.
     pub(super) fn inner(what: &str) -> Self {
         log::say(what);
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the hub failed; its log says how")
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error of the hub; see its log")
     }
 }
 

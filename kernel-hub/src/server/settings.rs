@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::auth::Anonymous;
 use crate::wire::commit;
 
-/// Where the access log goes.
+/// Destination of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogTo {
-    /// A line of JSON for each answer.
+    /// One line of JSON per response, on standard error.
     Stderr,
-    /// Nowhere.
+    /// No access log.
     None,
 }
 

@@ -23,7 +23,7 @@ pub enum TlsError {
         cause: rustls::pki_types::pem::Error,
     },
     /// Certificate and key do not belong together.
-    #[error("certificate and key cannot be used")]
+    #[error("failed to use the certificate with its key")]
     Pair(#[from] rustls::Error),
 }
 

@@ -41,11 +41,11 @@ fn author(question: &Question) -> Author {
 fn repo_of(body: &Value, question: &str) -> Result<RepoId, Refusal> {
     let text = |key: &str| body.get(key).and_then(Value::as_str);
     if text("type") != Some("kernel") {
-        return Err(Refusal::bad("this hub has kernels only: repo_type=\"kernel\""));
+        return Err(Refusal::bad("this hub supports kernels only: use repo_type=\"kernel\""));
     }
     if text("visibility").is_some_and(|visibility| visibility != "public") || body["private"] == true {
         return Err(Refusal::bad(
-            "this hub has no private kernels: its operator says who may read (--anonymous none)",
+            "this hub has no private kernels; its operator sets who may read (--anonymous none)",
         ));
     }
     let name = text("name").ok_or_else(|| Refusal::bad("the body has no `name`"))?;
@@ -133,7 +133,7 @@ pub(super) async fn preupload(
         let path: FilePath = text("path").ok_or_else(|| Refusal::bad("a file has no `path`"))?.parse()?;
         let size = file["size"].as_u64().ok_or_else(|| Refusal::bad("a file has no `size`"))?;
         let sample = STANDARD.decode(text("sample").unwrap_or_default());
-        let sample = sample.map_err(|_| Refusal::bad("a `sample` is no base64"))?;
+        let sample = sample.map_err(|_| Refusal::bad("a `sample` is not valid base64"))?;
         asked.push((path, size, hub.settings.goes_by_lfs(size, &sample)));
     }
     let value = blocking(hub, move |hub| {
@@ -193,15 +193,15 @@ pub(super) async fn lfs_batch(hub: Arc<Hub>, question: Question, repo: RepoId) -
     let body = question.json(&hub).await?;
     if body["operation"] != "upload" {
         return Err(Refusal::bad(
-            "this hub takes uploads by LFS only; files are read at /kernels/.../resolve/",
+            "this hub uses LFS only for uploads; download files from /kernels/.../resolve/",
         ));
     }
     let transfers = body["transfers"].as_array();
     if transfers.is_some_and(|transfers| !transfers.iter().any(|transfer| transfer == "basic")) {
-        return Err(Refusal::bad("this hub has the transfer `basic` only: set HF_HUB_DISABLE_XET=1"));
+        return Err(Refusal::bad("this hub supports only the transfer `basic`: set HF_HUB_DISABLE_XET=1"));
     }
     if body.get("hash_algo").and_then(Value::as_str).is_some_and(|algo| algo != "sha256") {
-        return Err(Refusal::bad("this hub names files by sha256 only"));
+        return Err(Refusal::bad("this hub supports only sha256 as hash_algo"));
     }
     let objects = body["objects"].as_array().ok_or_else(|| Refusal::bad("the body has no list `objects`"))?;
     if objects.len() > BATCH {
@@ -224,7 +224,7 @@ pub(super) async fn lfs_batch(hub: Arc<Hub>, question: Question, repo: RepoId) -
         for (digest, size) in asked {
             let mut answer = json!({ "oid": digest.as_str(), "size": size });
             if size > hub.settings.file_bytes {
-                let message = format!("files here have at most {} bytes", hub.settings.file_bytes);
+                let message = format!("this hub accepts files up to {} bytes", hub.settings.file_bytes);
                 answer["error"] = json!({ "code": 413, "message": message });
             } else if hub.store.sent(&repo, &digest, &mut budget)? != Some(size) {
                 let until = now() + GOOD_FOR;
@@ -259,7 +259,7 @@ pub(super) async fn upload(
     let value = |key: &str| query.iter().find(|(there, _)| there == key).map(|(_, value)| value.as_str());
     let number = |key: &str| value(key).and_then(|text| text.parse::<u64>().ok());
     let forged =
-        || Refusal::new(StatusCode::FORBIDDEN, "the address was not signed by this hub, or is too old");
+        || Refusal::new(StatusCode::FORBIDDEN, "the upload URL is not signed by this hub, or has expired");
     let (Some(repo), Some(size), Some(until), Some(signature)) =
         (value("repo"), number("size"), number("until"), value("signature").and_then(bytes_of))
     else {
@@ -272,7 +272,7 @@ pub(super) async fn upload(
     }
     let mut body = question.request.into_body();
     if body.size_hint().exact().is_some_and(|announced| announced != size) {
-        return Err(Refusal::bad(format!("the body has not the {size} bytes that were promised")));
+        return Err(Refusal::bad(format!("the body does not have the announced size of {size} bytes")));
     }
     let upload = {
         let repo = repo.clone();

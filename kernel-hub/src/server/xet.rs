@@ -49,7 +49,7 @@ fn authorized(hub: &Hub, question: &Question) -> Result<RepoId, Refusal> {
     let refusal = || {
         Refusal::new(
             StatusCode::UNAUTHORIZED,
-            "the token is not one of this hub for xet uploads, or is too old",
+            "the token for xet uploads is not from this hub, or has expired",
         )
     };
     let sent = question.header(AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));

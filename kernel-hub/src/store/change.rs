@@ -178,13 +178,13 @@ impl Store {
                     let there = self.sent(repo, &digest, &mut budget)?.ok_or_else(|| {
                         let path = shown(path.as_str());
                         StoreError::Refused(format!(
-                            "the content of {path}, sha256:{digest}, was not sent; send it by LFS first"
+                            "the content of {path} (sha256:{digest}) was not sent; upload it by LFS first"
                         ))
                     })?;
                     if size.is_some_and(|size| size != there) {
                         let path = shown(path.as_str());
                         return Err(StoreError::Refused(format!(
-                            "{path} has {there} bytes, not what the commit says"
+                            "{path} has {there} bytes, which is not the size in the commit"
                         )));
                     }
                     Change::Put(Entry::large(path, digest, there))
@@ -261,9 +261,7 @@ fn apply(head: &Snapshot, changes: Vec<Change>) -> Result<Tree, StoreError> {
     }
     let tree = Tree::from_files(files.into_values().collect());
     match tree.file_in_the_way() {
-        Some(path) => {
-            Err(StoreError::Refused(format!("{} lies in a folder that is a file", shown(path.as_str()))))
-        }
+        Some(path) => Err(StoreError::Refused(format!("the folder of {} is a file", shown(path.as_str())))),
         None => Ok(tree),
     }
 }

@@ -69,7 +69,7 @@ impl Store {
                 Ok(_) if depth == Depth::Heads => None,
                 Ok(file) => match digest_of(file) {
                     Ok(digest) if digest == entry.digest => None,
-                    Ok(_) => Some(format!("{} has another digest", self.blob(&entry.digest).display())),
+                    Ok(_) => Some(format!("digest mismatch: {}", self.blob(&entry.digest).display())),
                     Err(error) => Some(format!("{}: {error}", self.blob(&entry.digest).display())),
                 },
             };

@@ -35,7 +35,7 @@ impl Store {
                 let _alone = guard(&self.texts);
                 let text = span.text(&mut BufReader::new(&mut *body)).map_err(|error| {
                     StoreError::Refused(format!(
-                        "the content of {} is not understood: {error}",
+                        "failed to read the content of {}: {error}",
                         shown(path.as_str())
                     ))
                 })?;
@@ -73,7 +73,9 @@ impl Store {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    return Err(StoreError::Refused(format!("the content of {name} is no base64: {error}")));
+                    return Err(StoreError::Refused(format!(
+                        "the content of {name} is not valid base64: {error}"
+                    )));
                 }
                 Err(error) => return Err(unread(error)),
             };

@@ -51,7 +51,7 @@ const LOOKING: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// No such kernel.
-    #[error("there is no kernel `{0}`")]
+    #[error("kernel `{0}` not found")]
     NoRepo(RepoId),
     /// No such revision.
     #[error("`{repo}` has no revision `{revision}`")]
@@ -156,16 +156,16 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another server has it.
-    #[error("{} is served by another process; stop it first", .0.display())]
+    #[error("{} is in use by another hub process; stop it first", .0.display())]
     Locked(PathBuf),
     /// It holds something else.
-    #[error("{} is not empty and no hub's; name a new folder, or an empty one", .0.display())]
+    #[error("{} is not empty and not the folder of a hub; use a new or an empty folder", .0.display())]
     Foreign(PathBuf),
     /// It holds nothing.
-    #[error("{} is no hub's folder: it has no file `format`; look at the path", .0.display())]
+    #[error("{} is not the folder of a hub: the file `format` is missing; check the path", .0.display())]
     None(PathBuf),
     /// It is of another version.
-    #[error("{} has the format {found:?}; this program has {MARK:?}", .path.display())]
+    #[error("{} has the format {found:?}, but this program supports only {MARK:?}", .path.display())]
     Format {
         /// Which.
         path: PathBuf,
@@ -397,7 +397,7 @@ impl Store {
         let path = self.blob(&entry.digest);
         let file = disk::open(&path)?.ok_or_else(|| damaged(&path, "it is missing"))?;
         let size = file.metadata().map_err(disk::at(&path))?.len();
-        if size == entry.size { Ok(file) } else { Err(damaged(&path, "it has another size")) }
+        if size == entry.size { Ok(file) } else { Err(damaged(&path, "its size does not match")) }
     }
 
     /// The content of a small file; `None` where there is none or it is larger.
@@ -406,7 +406,7 @@ impl Store {
         match entry.filter(|entry| entry.size <= most) {
             Some(entry) => match disk::read(&self.blob(&entry.digest))? {
                 Some(bytes) if objects::sha256(&bytes) != entry.digest => {
-                    Err(damaged(&self.blob(&entry.digest), "its digest is another one"))
+                    Err(damaged(&self.blob(&entry.digest), "its digest does not match"))
                 }
                 read => Ok(read),
             },
@@ -422,7 +422,7 @@ impl Store {
         let path = self.ref_file(repo, kind, name);
         let Some(bytes) = disk::read(&path)? else { return Ok(None) };
         let id = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim_end().parse().ok());
-        id.map(Some).ok_or_else(|| damaged(&path, "it names no commit"))
+        id.map(Some).ok_or_else(|| damaged(&path, "it does not contain a commit id"))
     }
 
     fn commit_of(&self, repo: &RepoId, id: &CommitId) -> Result<Commit, StoreError> {
@@ -433,11 +433,11 @@ impl Store {
             return Err(damaged(&path, "it is missing"));
         };
         if objects::commit_id(&bytes).as_ref() != Some(id) {
-            return Err(damaged(&path, "its digest is another one"));
+            return Err(damaged(&path, "its digest does not match"));
         }
         let commit: Commit = serde_json::from_slice(&bytes)
             .map_err(|cause| StoreError::Unreadable { path: path.clone(), cause })?;
-        if commit.format == FORMAT { Ok(commit) } else { Err(damaged(&path, "it has another format")) }
+        if commit.format == FORMAT { Ok(commit) } else { Err(damaged(&path, "its format is not supported")) }
     }
 
     fn tree(&self, digest: &Sha256) -> Result<Arc<Tree>, StoreError> {
@@ -447,7 +447,7 @@ impl Store {
         let path = self.blob(digest);
         let bytes = disk::read(&path)?.ok_or_else(|| damaged(&path, "it is missing"))?;
         if objects::sha256(&bytes) != *digest {
-            return Err(damaged(&path, "its digest is another one"));
+            return Err(damaged(&path, "its digest does not match"));
         }
         let tree: Tree =
             serde_json::from_slice(&bytes).map_err(|cause| StoreError::Unreadable { path, cause })?;

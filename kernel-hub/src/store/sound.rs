@@ -26,7 +26,7 @@ impl Store {
         if self.has_digest(&entry.digest, &file, stamp).map_err(disk::at(&path))? {
             Ok(file)
         } else {
-            Err(damaged(&path, "its digest is another one"))
+            Err(damaged(&path, "its digest does not match"))
         }
     }
 
@@ -69,7 +69,7 @@ impl Store {
         if sound {
             self.remember(digest, stamp);
         } else {
-            tracing::warn!(target: "storage", "digest mismatch: the content of blob {digest} on the disk has another digest");
+            tracing::warn!(target: "storage", "digest mismatch: the content of blob {digest} on disk does not match its digest");
         }
         Ok(sound)
     }

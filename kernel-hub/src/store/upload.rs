@@ -41,13 +41,13 @@ impl Store {
     pub fn finish(&self, repo: &RepoId, upload: Upload) -> Result<(), StoreError> {
         let Upload { temporary, context, received, digest, size, .. } = upload;
         if received != size {
-            return Err(StoreError::Refused(format!("{received} bytes came; {size} were promised")));
+            return Err(StoreError::Refused(format!("{received} bytes received, {size} announced")));
         }
         let found = Sha256::of_bytes(context.finish().as_ref());
         if found != digest {
-            tracing::warn!(target: "storage", "{repo}: digest mismatch: {digest} was promised, the content has {found}");
+            tracing::warn!(target: "storage", "{repo}: digest mismatch: the upload announced {digest}, got {found}");
             return Err(StoreError::Refused(format!(
-                "the content has the digest {found}; {digest} was promised"
+                "hash mismatch: the upload announced {digest}, got {found}"
             )));
         }
         // In place of one that is there: that one may be damaged.
@@ -84,7 +84,7 @@ impl Upload {
         if self.received > self.size {
             let (digest, size) = (shown(self.digest.as_str()), self.size);
             return Err(StoreError::Refused(format!(
-                "more than the {size} bytes come that were promised for {digest}"
+                "the upload has more than the announced {size} bytes of {digest}"
             )));
         }
         self.context.update(bytes);

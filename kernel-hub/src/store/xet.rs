@@ -47,8 +47,10 @@ impl Store {
             xet::name_of(&mut BufReader::with_capacity(BUFFER, file))?
         };
         if found != *name {
-            tracing::warn!(target: "storage", "{}: digest mismatch: xorb {name} was promised, the content has {found}", session.repo);
-            return Err(StoreError::Refused(format!("the xorb has the hash {found}; {name} was promised")));
+            tracing::warn!(target: "storage", "{}: digest mismatch: the upload announced xorb {name}, got {found}", session.repo);
+            return Err(StoreError::Refused(format!(
+                "hash mismatch for a xorb: the upload announced {name}, got {found}"
+            )));
         }
         disk::folder(&session.folder)?;
         received.keep_unsynced_as(&session.folder.join(name.to_string()))?;
@@ -73,7 +75,7 @@ impl Store {
     fn put_shard_file(&self, session: &Session, file: &ShardFile, most: u64) -> Result<(), StoreError> {
         let size: u64 = file.terms.iter().map(|term| term.length).sum();
         if size > most {
-            return Err(StoreError::Refused(format!("files here have at most {most} bytes")));
+            return Err(StoreError::Refused(format!("this hub accepts files up to {most} bytes")));
         }
         if self.sent(&session.repo, &file.digest, &mut u64::MAX.clone())? == Some(size) {
             return Ok(());
@@ -121,7 +123,7 @@ impl Xorb {
     fn open(session: &Session, name: MerkleHash) -> Result<Self, StoreError> {
         let path = session.folder.join(name.to_string());
         let file = disk::open(&path)?.ok_or_else(|| {
-            StoreError::Refused(format!("the xorb {name} was not sent within this upload; start it again"))
+            StoreError::Refused(format!("xorb {name} was not sent in this upload; restart the upload"))
         })?;
         let mut file = BufReader::with_capacity(BUFFER, file);
         let (mut starts, mut at) = (Vec::new(), 0);
@@ -147,6 +149,6 @@ impl Xorb {
     }
 
     fn no_chunk(&self) -> StoreError {
-        StoreError::Refused(format!("the shard names chunks that the xorb {} does not have", self.name))
+        StoreError::Refused(format!("the shard names chunks that are missing from xorb {}", self.name))
     }
 }

@@ -94,13 +94,13 @@ pub enum WireError {
     )]
     NoHeader,
     /// Nothing changes.
-    #[error("the commit changes nothing: it has no line but its header")]
+    #[error("the commit is empty: it contains only its header")]
     Empty,
     /// More changes than are taken.
-    #[error("the commit has more than {0} files; send several")]
+    #[error("the commit has more than {0} files; split it into several commits")]
     TooMany(usize),
     /// The body cannot be read.
-    #[error("the body of the commit cannot be read: {0}")]
+    #[error("failed to read the body of the commit: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -108,22 +108,22 @@ pub enum WireError {
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// Without its content it is longer than a line may be.
-    #[error("is too long beside its content")]
+    #[error("the line is too long, even without its content")]
     TooLong,
     /// It is not an object with a key and a value.
-    #[error("is no such object: {0}")]
+    #[error("not an object with `key` and `value`: {0}")]
     Object(#[source] serde_json::Error),
     /// There is one already.
-    #[error("is a second header")]
+    #[error("a second header is not allowed")]
     SecondHeader,
     /// The value does not fit its key.
-    #[error("the value is not understood: {0}")]
+    #[error("the value is not valid: {0}")]
     Value(#[source] serde_json::Error),
     /// A text that stands in no place of the body.
-    #[error("the value is not understood: not a string")]
+    #[error("the value is not valid: not a string")]
     NoText,
     /// A text of the body that is not JSON.
-    #[error("{what} is not understood: {cause}")]
+    #[error("{what} is not valid: {cause}")]
     Text {
         /// Which text.
         what: &'static str,
@@ -146,16 +146,16 @@ pub enum LineError {
     #[error("the summary is empty")]
     NoSummary,
     /// The parent cannot be a commit.
-    #[error("parentCommit {0} is no commit")]
+    #[error("parentCommit {0} is not a valid commit id")]
     Parent(String),
     /// LFS has one algorithm.
-    #[error("the algorithm is not sha256")]
+    #[error("the algorithm is not supported; use sha256")]
     Algorithm,
     /// Something else than a change of a file or a folder.
-    #[error("the key {0} is not known; there are file, lfsFile, deletedFile and deletedFolder")]
+    #[error("unknown key {0}; use file, lfsFile, deletedFile or deletedFolder")]
     Key(String),
     /// A content that is not what its encoding says.
-    #[error("the content of {name} is no base64: {cause}")]
+    #[error("the content of {name} is not valid base64: {cause}")]
     Base64 {
         /// Of which file.
         name: String,
@@ -164,10 +164,10 @@ pub enum LineError {
         cause: base64::DecodeError,
     },
     /// Another encoding.
-    #[error("the encoding {0} is not known; there is base64")]
+    #[error("the encoding {0} is not supported; use base64")]
     Encoding(String),
     /// A file that is too large for a commit's body.
-    #[error("{name} has {size} bytes; more than {most} go by LFS")]
+    #[error("{name} has {size} bytes; upload files over {most} bytes by LFS")]
     TooLarge {
         /// Which file.
         name: String,
@@ -473,7 +473,7 @@ mod tests {
         assert!(matches!(parsed(&[]), Err(WireError::NoHeader)));
         assert!(matches!(parsed(&[HEADER]), Err(WireError::Empty)));
         let bad = "{\"key\":\"header\",\"value\":{\"summary\":\"s\",\"parentCommit\":\"../../x\"}}";
-        assert!(parsed(&[bad, gone]).unwrap_err().to_string().contains("no commit"));
+        assert!(parsed(&[bad, gone]).unwrap_err().to_string().contains("not a valid commit id"));
     }
 
     #[test]

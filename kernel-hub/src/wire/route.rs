@@ -144,13 +144,13 @@ pub enum BadRoute {
     #[error("there is nothing at this address")]
     Unknown,
     /// It could, but not with this method.
-    #[error("this address does not take this method")]
+    #[error("this address does not support this method")]
     Method,
     /// A name in it is wrong.
     #[error("{0}")]
     Name(#[from] BadName),
     /// It is no address.
-    #[error("the address is not understood: {0}")]
+    #[error("the address is not valid: {0}")]
     Malformed(&'static str),
     /// It names a revision that cannot be.
     #[error("{0}")]
@@ -159,7 +159,7 @@ pub enum BadRoute {
     #[error("this hub has no pull requests; commit to a branch")]
     Review,
     /// It is about another type of repository.
-    #[error("this hub has kernels only")]
+    #[error("this hub supports kernels only")]
     OtherType,
 }
 
@@ -312,7 +312,7 @@ fn search(query: &str) -> Result<Search, BadRoute> {
             "search" => search.text = Some(value.to_lowercase()),
             "author" => search.author = Some(value),
             "limit" => {
-                search.limit = Some(value.parse().map_err(|_| BadRoute::Malformed("`limit` is no number"))?);
+                search.limit = Some(value.parse().map_err(|_| BadRoute::Malformed("limit is not a number"))?);
             }
             _ => {}
         }

@@ -145,7 +145,7 @@ impl Chunk {
             other => return Err(wrong(format!("the compression scheme {other} is not supported"))),
         };
         if version != 0 || length > CHUNK || stored > 2 * CHUNK {
-            return Err(wrong("a chunk has another version, or is too large"));
+            return Err(wrong("a chunk has an unknown version, or is too large"));
         }
         Ok(Some(Self { stored, length, scheme }))
     }
@@ -165,10 +165,10 @@ impl Chunk {
             let mut decoder = FrameDecoder::new(stored.as_slice()).take(self.length as u64 + 1);
             decoder
                 .read_to_end(&mut content)
-                .map_err(|error| wrong(format!("a chunk is not LZ4: {error}")))?;
+                .map_err(|error| wrong(format!("a chunk is not valid LZ4: {error}")))?;
             if self.scheme == Scheme::GroupedLz4 { ungrouped(&content) } else { content }
         };
-        if content.len() == self.length { Ok(content) } else { Err(wrong("a chunk has another length")) }
+        if content.len() == self.length { Ok(content) } else { Err(wrong("a chunk has a wrong length")) }
     }
 }
 
@@ -357,9 +357,9 @@ mod tests {
         };
         assert!(chunk([0, 2, 0, 0, 0, 2, 0, 0], b"hi").is_ok());
         for (head, content, words) in [
-            ([0, 2, 0, 0, 0, 3, 0, 0], &b"hi"[..], "another length"),
+            ([0, 2, 0, 0, 0, 3, 0, 0], &b"hi"[..], "a wrong length"),
             ([0, 3, 0, 0, 0, 3, 0, 0], b"hi", "ends within"),
-            ([1, 2, 0, 0, 0, 2, 0, 0], b"hi", "another version"),
+            ([1, 2, 0, 0, 0, 2, 0, 0], b"hi", "an unknown version"),
             ([0, 2, 0, 0, 7, 2, 0, 0], b"hi", "scheme 7"),
             ([0, 2, 0, 0, 1, 2, 0, 0], b"hi", "not LZ4"),
             ([0, 2, 0, 0, 0, 2, 0, 255], b"hi", "too large"),

@@ -100,12 +100,12 @@ fn one_folder_has_one_server_and_is_nobody_elses() {
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&second.stderr);
-    assert!(!second.status.success() && told.contains("served by another process"), "{told}");
+    assert!(!second.status.success() && told.contains("in use by another hub process"), "{told}");
     let foreign = tempfile::tempdir().unwrap();
     std::fs::write(foreign.path().join("thesis.txt"), "years of work").unwrap();
     let third = std::process::Command::new(PROGRAM).arg(foreign.path()).output().unwrap();
     let told = String::from_utf8_lossy(&third.stderr);
-    assert!(!third.status.success() && told.contains("no hub's"), "{told}");
+    assert!(!third.status.success() && told.contains("not the folder of a hub"), "{told}");
     assert_eq!(std::fs::read_dir(foreign.path()).unwrap().count(), 1, "something was left there");
 }
 
@@ -139,7 +139,7 @@ fn a_folder_without_a_hub_is_not_checked_and_not_made() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.code() == Some(1)
-                && told.contains("there is no") | told.contains("no hub's folder"),
+                && told.contains("not found") | told.contains("not the folder of a hub"),
             "{told}"
         );
     }
@@ -161,7 +161,7 @@ fn damage_is_found() {
     assert!(!checked.status.success() && told.contains("a.txt") && told.contains("digest"), "{told}");
     std::fs::remove_file(&blob).unwrap();
     let server = home.serve(&[]);
-    server.get("/kernels/me/k/resolve/v1/a.txt").refused(500, "its log says how");
+    server.get("/kernels/me/k/resolve/v1/a.txt").refused(500, "see its log");
     assert_eq!(server.get("/api/kernels/me/k/refs").json()["tags"], json!([]));
 }
 
@@ -193,7 +193,7 @@ fn a_damaged_file_is_not_served_and_the_right_one_mends_it() {
         let blob = damage(&home, content);
         for range in [&[][..], &[("Range", "bytes=5-9")]] {
             let answer = server.ask("GET", &format!("/kernels/me/k/resolve/v1/{path}"), range, None, "");
-            answer.refused(500, "is damaged; its log says how. Send the file again");
+            answer.refused(500, "is damaged (see its log); upload the file again");
         }
         // A client does not send what it is told is there.
         assert!(oid(path).is_null());
@@ -238,7 +238,7 @@ fn gc_frees_what_no_commit_names_and_nothing_else() {
     let body = json!({ "name": "brief", "organization": "me", "type": "kernel" }).to_string();
     server.ask("DELETE", "/api/repos/delete", &[], Some(&home.token), body).is(200);
     let (code, told) = gc(&home, &[]);
-    assert!(code == Some(1) && told.contains("served by another process; stop it first"), "{told}");
+    assert!(code == Some(1) && told.contains("in use by another hub process; stop it first"), "{told}");
     drop(server);
     let (code, would) = gc(&home, &["--dry-run"]);
     assert!(code == Some(0) && would.starts_with("would free "), "{would}");
@@ -271,5 +271,5 @@ fn a_commit_that_was_changed_is_found_and_not_believed() {
     let checked = std::process::Command::new(PROGRAM).arg("check").arg(home.path()).output().unwrap();
     let told = String::from_utf8_lossy(&checked.stdout);
     assert!(!checked.status.success() && told.contains(&id) && told.contains("digest"), "{told}");
-    home.serve(&[]).get("/kernels/me/k/resolve/v1/a.txt").refused(500, "its log says how");
+    home.serve(&[]).get("/kernels/me/k/resolve/v1/a.txt").refused(500, "see its log");
 }

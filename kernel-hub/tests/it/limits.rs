@@ -79,7 +79,7 @@ fn commits_side_by_side_stay_on_the_disk() {
     let text = "a \"line\" \\ \u{1F980}\n".repeat(10_000);
     server.commit(&[file("long.txt", &text)]).is(200);
     assert_eq!(server.get("/kernels/me/k/resolve/v1/long.txt").body, text.as_bytes());
-    for (content, words) in [("AAAA".repeat(9000) + "!AAA", "no base64"), ("A".repeat(9001), "no base64")] {
+    for (content, words) in [("AAAA".repeat(9000) + "!AAA", "not valid"), ("A".repeat(9001), "not valid")] {
         let value = json!({ "path": "x", "content": content, "encoding": "base64" });
         server.commit(&[json!({ "key": "file", "value": value })]).refused(400, words);
     }

@@ -73,7 +73,7 @@ fn a_closed_hub_shows_nothing_to_strangers() {
         .args(["--anonymous", "write", "--bind", "0.0.0.0:0"])
         .output()
         .expect("it starts");
-    assert!(String::from_utf8_lossy(&open.stderr).contains("addresses of this machine alone"));
+    assert!(String::from_utf8_lossy(&open.stderr).contains("requires a loopback address"));
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn digests_must_be_those_of_what_was_sent() {
     };
     let put = |href: &str, content: &[u8]| server.ask("PUT", href, &[], None, content);
     // Other content, fewer and more bytes than promised.
-    put(&href(&said, content.len()), content).refused(400, "has the digest");
-    put(&href(&said, content.len() + 1), content).refused(400, "promised");
-    put(&href(&said, 3), content).refused(400, "promised");
+    put(&href(&said, content.len()), content).refused(400, "hash mismatch");
+    put(&href(&said, content.len() + 1), content).refused(400, "announced");
+    put(&href(&said, 3), content).refused(400, "announced");
     server.commit(&[link("x.so", &said, content.len())]).refused(400, "was not sent");
     // An address for another digest, size, kernel or time.
     let good = href(&said, 12);
@@ -197,7 +197,7 @@ fn digests_must_be_those_of_what_was_sent() {
     }
     put(&format!("/lfs/{said}"), b"what it says").refused(403, "not signed");
     put(&good, b"what it says").is(200);
-    server.commit(&[link("x.so", &said, 11)]).refused(400, "not what the commit says");
+    server.commit(&[link("x.so", &said, 11)]).refused(400, "not the size in the commit");
     server.commit(&[link("x.so", &said, 12)]).is(200);
     batch("ABC", 3).refused(400, "SHA-256");
     batch(&"A".repeat(64), 3).refused(400, "SHA-256");
@@ -235,7 +235,7 @@ fn bodies_that_are_no_commits_change_nothing() {
     server
         .commit(&[file("b", "2"), json!({ "key": "deletedFile", "value": { "path": "gone" } })])
         .refused(404, "doesn't exist");
-    server.commit(&[file("a/b", "2")]).refused(400, "folder that is a file");
+    server.commit(&[file("a/b", "2")]).refused(400, "is a file");
     assert_eq!(head(&server), before);
     assert_eq!(server.get("/api/kernels/me/k/tree/v1").json().as_array().map(Vec::len), Some(2));
     // Later than what it builds on.

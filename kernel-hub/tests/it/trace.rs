@@ -29,7 +29,7 @@ fn the_log_has_storage_auth_and_connections_and_no_secrets() {
     let batch = json!({ "operation": "upload", "transfers": ["basic"], "objects": [object] });
     let answer = server.post("/kernels/me/k.git/info/lfs/objects/batch", &batch).json();
     let href = answer["objects"][0]["actions"]["upload"]["href"].as_str().expect("an address").to_owned();
-    server.ask("PUT", &href, &[], None, b"evil").refused(400, "has the digest");
+    server.ask("PUT", &href, &[], None, b"evil").refused(400, "hash mismatch");
     let signature = href.rsplit_once("signature=").expect("a signature").1.to_owned();
     server.raw(b"GARBAGE\r\n\r\n");
     server.terminate();
@@ -45,7 +45,7 @@ fn the_log_has_storage_auth_and_connections_and_no_secrets() {
         "DEBUG storage: blob ",
         &format!("INFO storage: me/k: large file {} stored, 6 bytes", sha256(b"\0large")),
         "to v1 by writer, 2 files",
-        &format!("WARN storage: me/k: digest mismatch: {} was promised", sha256(b"good")),
+        &format!("WARN storage: me/k: digest mismatch: the upload announced {}", sha256(b"good")),
         "INFO storage: gc: Remove, ",
         "DEBUG auth: POST /api/repos/create: token `writer`",
         "INFO auth: GET /api/whoami-v2: unknown token",

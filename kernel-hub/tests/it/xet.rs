@@ -122,7 +122,7 @@ fn nothing_is_acknowledged_that_is_not_what_it_was_called() {
     let name = name_of(&mut good.as_slice()).unwrap();
     let mut damaged = good.clone();
     damaged[9] ^= 1;
-    upload.xorb(&name, &damaged).refused(400, "was promised");
+    upload.xorb(&name, &damaged).refused(400, "hash mismatch");
     upload.xorb(&name, &good[..good.len() - 1]).refused(400, "ends within");
     upload.xorb(&name, b"").refused(400, "no chunk");
     let digest = sha256(b"helloworld");
@@ -133,10 +133,10 @@ fn nothing_is_acknowledged_that_is_not_what_it_was_called() {
     upload.post("/v1/shards", &[0; 96]).refused(400, "not a shard");
     let whole = file(&digest, 0, 2, 10);
     upload.post("/v1/shards", &whole[..150]).refused(400, "ends early");
-    upload.post("/v1/shards", &file(&digest, 0, 3, 10)).refused(400, "does not have");
+    upload.post("/v1/shards", &file(&digest, 0, 3, 10)).refused(400, "missing from");
     upload.post("/v1/shards", &file(&digest, 2, 2, 10)).refused(400, "no chunks");
-    upload.post("/v1/shards", &file(&digest, 0, 1, 5)).refused(400, "has the digest");
-    upload.post("/v1/shards", &file(&digest, 0, 2, 9)).refused(400, "promised");
+    upload.post("/v1/shards", &file(&digest, 0, 1, 5)).refused(400, "hash mismatch");
+    upload.post("/v1/shards", &file(&digest, 0, 2, 9)).refused(400, "announced");
     upload.post("/v1/shards", &file(&digest, 0, 2, 101)).refused(400, "at most 100");
     let line = json!({ "path": "x.so", "algo": "sha256", "oid": digest, "size": 10 });
     server.commit(&[json!({ "key": "lfsFile", "value": line })]).refused(400, "was not sent");
@@ -163,9 +163,9 @@ fn tokens_for_xet_are_signed_and_for_one_kernel() {
     let address = format!("{}/v1/shards", upload.url);
     let altered = |from: &str, to: &str| upload.token.replacen(from, to, 1);
     for token in [altered("me/k", "me/j"), altered(":1", ":9"), altered("kwxet", "x"), home.token.clone()] {
-        server.ask("POST", &address, &[], Some(&token), "x").refused(401, "not one of this hub");
+        server.ask("POST", &address, &[], Some(&token), "x").refused(401, "not from this hub");
     }
-    server.ask("POST", &address, &[], None, "x").refused(401, "not one of this hub");
+    server.ask("POST", &address, &[], None, "x").refused(401, "not from this hub");
     // Such a token opens nothing else.
     server.ask("GET", "/api/whoami-v2", &[], Some(&upload.token), "").is(401);
     server.ask("POST", "/xet/..%2f..%2fx/v1/shards", &[], Some(&upload.token), "x").refused(400, "session");

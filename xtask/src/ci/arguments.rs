@@ -39,7 +39,7 @@ pub(crate) fn parse<'a>(words: &[&'a str], steps: &[&str]) -> Result<Request<'a>
                 return Err(format!("`{step}` is not a step of CI; steps: {}", steps.join(", ")));
             }
             if let Some(option) = items.iter().find(|item| item.starts_with('-')) {
-                return Err(format!("`{option}` goes with a run of all steps, not with `{step}` alone"));
+                return Err(format!("`{option}` is for a run of all steps, not for `{step}` alone"));
             }
             return Ok(Request::One { step, items: items.to_vec() });
         }
@@ -51,9 +51,9 @@ pub(crate) fn parse<'a>(words: &[&'a str], steps: &[&str]) -> Result<Request<'a>
             "--full" => whole.full = true,
             "--keep-going" => whole.keep_going = true,
             "--record" => whole.record = true,
-            "--list" => return Err("`--list` stands alone".to_owned()),
+            "--list" => return Err("`--list` cannot be combined with other options".to_owned()),
             step if !step.starts_with('-') => {
-                return Err(format!("options go with a run of all steps, not with `{step}` alone"));
+                return Err(format!("options are for a run of all steps, not for `{step}` alone"));
             }
             other => {
                 return Err(format!(
@@ -99,8 +99,8 @@ mod tests {
         let refused = |words: &[&str]| parse(words, STEPS).unwrap_err();
         assert_eq!(refused(&["tests"]), "`tests` is not a step of CI; steps: test, generated");
         assert!(refused(&["--fast"]).starts_with("`--fast` is not an option of CI"));
-        assert!(refused(&["test", "--full"]).contains("not with `test` alone"));
-        assert!(refused(&["--full", "test"]).contains("not with `test` alone"));
+        assert!(refused(&["test", "--full"]).contains("not for `test` alone"));
+        assert!(refused(&["--full", "test"]).contains("not for `test` alone"));
         assert!(refused(&["--list", "--full"]).contains("--list"));
     }
 

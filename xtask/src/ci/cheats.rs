@@ -38,7 +38,7 @@ pub(crate) fn run(run: &Run<'_>) -> Result<Vec<String>, String> {
         outcome?;
         let judged = judged(&text);
         if judged < run.items.len() {
-            return Err(format!("`selftest` judged {judged} kernels, not {}", run.items.len()));
+            return Err(format!("`selftest` judged {judged} kernels instead of {}", run.items.len()));
         }
     }
     for item in &run.items {

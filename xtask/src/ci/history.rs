@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// git is missing or fails, or the history is cut off: the number would then be the same for every commit.
 pub(crate) fn commits(root: &Path) -> Result<usize, String> {
     if git(root, &["rev-parse", "--is-shallow-repository"])? != "false" {
-        return Err("this clone is shallow, so its commits cannot be counted".to_owned());
+        return Err("failed to count the commits: this clone is shallow".to_owned());
     }
     let text = git(root, &["rev-list", "--count", "HEAD"])?;
     text.parse().map_err(|_| format!("failed to count commits: git printed `{text}`"))

@@ -200,9 +200,9 @@ fn what_a_template_writes_is_what_the_function_writes() {
         &["add-rms-norm"],
         "observed.py",
         &[
-            ("kept", Err("the kernel overwrites `r` (its `residual`), and your function does not")),
-            ("other_write", Err("it leaves something else in `r`")),
-            ("written_copy", Err("the kernel returns `r` as result 2, and your function a new tensor")),
+            ("kept", Err("the kernel overwrites `r` (its `residual`), but your function does not")),
+            ("other_write", Err("it leaves a different value in `r`")),
+            ("written_copy", Err("the kernel returns `r` as result 2, but your function a new tensor")),
         ],
     );
 }
@@ -245,9 +245,9 @@ fn what_differs_for_a_dtype_is_refused() {
         "hidden.py",
         &[
             ("eps_of_half", Err("depends on the dtype")),
-            ("clamped_in_half", Err("other operators for another dtype")),
-            ("clamped_in_bfloat16", Err("other operators for another dtype")),
-            ("checked_in_half", Err("other operators for another dtype")),
+            ("clamped_in_half", Err("operators differ between dtypes")),
+            ("clamped_in_bfloat16", Err("operators differ between dtypes")),
+            ("checked_in_half", Err("operators differ between dtypes")),
             ("residual_in_float", Err("`residual_in_fp32=True` gives another result")),
             ("with_ones", Err("for bfloat16 its result 1 is float32")),
         ],
@@ -274,7 +274,7 @@ fn parameters_that_few_calls_reach_are_tried() {
         "hidden.py",
         &[
             ("decorated", Err("`gain=2.0` gives another result")),
-            ("by_settings", Err("no parameter `settings`, and what other values of it do is not known")),
+            ("by_settings", Err("no parameter `settings`, and the effect of other values is not known")),
             ("by_late_pair", Err("no parameter `drops`")),
             ("bounded_gradient", Err("the gradient of `x` differs")),
         ],
@@ -297,9 +297,9 @@ fn what_needs_another_look_is_served() {
     let has = |fit: &Fit, note: &str| {
         assert!(fit.notes.iter().any(|told| told.contains(note)), "{:?}", fit.notes);
     };
-    has(half, "for float16 your function fails, and the kernel does not: TypeError: float16 overflows here");
+    has(half, "for float16 your function fails, but the kernel does not: TypeError: float16 overflows here");
     has(unread, "`settings` has no effect: your function does not read it");
-    has(turned, "your result 1 is not contiguous, and the kernel's is");
+    has(turned, "your result 1 is not contiguous, but the kernel's is");
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn what_only_looks_like_a_norm_at_a_first_glance() {
             ("no_mean_but_a_bias", Err("results differ")),
             ("writes", Err("it writes into `x`")),
             ("over_columns", Err("results differ")),
-            ("only_short", Err("other operators at other lengths")),
+            ("only_short", Err("operators differ between lengths")),
         ],
     );
 }
@@ -368,11 +368,11 @@ fn what_only_looks_like_rows() {
         &[
             ("over_columns", Err("results differ")),
             ("clamped", Err("`clamp`")),
-            ("cleaned", Err("which the template's reference has not")),
+            ("cleaned", Err("but the template's reference does not")),
             ("tempered", Err("results differ")),
             ("smoothed", Err("results differ")),
             ("total", Err("shape")),
-            ("smallest", Err("operators are those of none")),
+            ("smallest", Err("no template has these operators")),
             ("product", Err("")),
         ],
     );
