@@ -77,7 +77,7 @@ fn definition(node: Node<'_>) -> Option<Definition> {
                     Problem::error(codes::DUPLICATE, format!("`{name}` is both an input and an output"))
                         .at(node.document().file, &output.name.span, "the output")
                         .at(node.document().file, &input.name.span, "the input")
-                        .help("call one of them otherwise, and in `reference` too");
+                        .help("rename one of them, also in `reference`");
                 node.document().push(problem);
             }
         }
@@ -161,7 +161,7 @@ fn axis_length(axis: &Object<'_>) -> Option<Option<u64>> {
         }
         other => {
             let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a kind of axis"))
-                .help("the choice is \"var\" and \"const\"");
+                .help("valid values: \"var\" and \"const\"");
             kind.report(problem, "here");
             None
         }
@@ -187,13 +187,13 @@ fn arguments(node: Node<'_>, what: &str, axes: Option<&[&str]>) -> Option<Vec<Ar
         let message = format!("`{name}` cannot be an {what}: the reference needs that name");
         let problem = Problem::error(codes::UNSUPPORTED, message)
             .at(node.document().file, &argument.name.span, "here")
-            .help("call it otherwise; the parameters of `run` need not change");
+            .help("rename it; the parameters of `run` need not change");
         node.document().push(problem);
         return None;
     }
     let tensors = read.iter().flatten().filter(|argument| what == "output" || argument.shape.is_some());
     if read.is_some() && tensors.count() == 0 {
-        let message = format!("op.toml needs a tensor among the {what}s, and there is none");
+        let message = format!("op.toml needs at least one tensor among the {what}s");
         let problem = Problem::error(codes::UNSUPPORTED, message)
             .help("pass a number as a tensor without axes: \"shape\": []");
         node.report(problem, "no tensor here");

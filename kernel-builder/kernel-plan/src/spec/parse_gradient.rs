@@ -51,7 +51,7 @@ pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gr
     };
     if let Some(message) = missing {
         let problem = Problem::error(codes::GRADIENT, message).help(
-            "gradients are of floating-point outputs by floating-point inputs that are not overwritten",
+            "a gradient needs a floating-point output and a floating-point input that is not overwritten",
         );
         table.report(problem, &table.place(), "nothing to differentiate");
     }

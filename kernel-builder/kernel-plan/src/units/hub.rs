@@ -64,7 +64,7 @@ checked_text!(
     /// A license: free text, usually an SPDX expression.
     License,
     "a license",
-    "name it in one line, best as SPDX does: \"Apache-2.0\", \"MIT OR BSD-3-Clause\"",
+    "name it in one line, preferably with its SPDX identifier: \"Apache-2.0\", \"MIT OR BSD-3-Clause\"",
     |text| !text.trim().is_empty() && !text.contains(char::is_control)
 );
 
