@@ -231,7 +231,7 @@ impl Parser {
                     }
                     _ => format!("write `{name}`"),
                 };
-                return Err(problem.help(help).at(&self.file, place, "not a version"));
+                return Err(problem.help(help).at(&self.file, place, "unexpected version"));
             }
             return Ok(Test::Backend(backend, Some(self.version(name, operator, value, place)?)));
         }
