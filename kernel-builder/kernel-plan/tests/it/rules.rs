@@ -38,7 +38,11 @@ fn capabilities_against_both_ends_of_the_range() {
     // Who names no release takes the code that each has.
     check("", "cuda-capabilities = [\"8.0\", \"12.0\"]", &[]);
     let all = "maxver = \"13.0\"";
-    check(all, "cuda-capabilities = [\"8.0\", \"12.0\"]", &["note: CUDA 12.6 does not support capability 12.0"]);
+    check(
+        all,
+        "cuda-capabilities = [\"8.0\", \"12.0\"]",
+        &["note: CUDA 12.6 does not support capability 12.0"],
+    );
     check("minver = \"12.8\"", "cuda-capabilities = [\"8.0\", \"12.0\"]", &[]);
     check("", "cuda-minver = \"12.8\"\ncuda-capabilities = [\"12.0\"]", &[]);
     check(
@@ -92,7 +96,9 @@ fn a_range_that_no_variant_lies_in_is_said_once() {
     check(
         "maxver = \"12.8\"",
         "cuda-minver = \"13.0\"",
-        &["error: kernel `norm` is never built: every CUDA version of the project is below its `cuda-minver`"],
+        &[
+            "error: kernel `norm` is never built: every CUDA version of the project is below its `cuda-minver`",
+        ],
     );
 }
 
