@@ -151,9 +151,11 @@ fn axis_length(axis: &Object<'_>) -> Option<Option<u64>> {
         "const" => Some(Some(axis.require("value", "4096")?.length()?)),
         "var" => Some(None),
         "expr" => {
-            let problem =
-                Problem::error(codes::UNSUPPORTED, "op.toml has no axis that is computed from others")
-                    .help("make it \"var\", and give its length in every workload");
+            let problem = Problem::error(
+                codes::UNSUPPORTED,
+                "op.toml does not support axes that are computed from others",
+            )
+            .help("make it \"var\", and give its length in every workload");
             kind.report(problem, "an extension of flashinfer-bench's definitions");
             // Its other keys belong to it.
             axis.entries();
@@ -262,7 +264,10 @@ fn dtype(node: Node<'_>) -> Option<Dtype> {
     let help = format!("both formats have {}", known.join(", "));
     // Dtypes of flashinfer-bench and of PyTorch, not misspelled ones.
     if text.value.starts_with("float4") || text.value == "uint8" {
-        let problem = Problem::error(codes::UNSUPPORTED, format!("op.toml has no dtype `{}`", text.value));
+        let problem = Problem::error(
+            codes::UNSUPPORTED,
+            format!("op.toml does not support the dtype `{}`", text.value),
+        );
         node.report(problem.help(help), "no counterpart");
         return None;
     }

@@ -206,7 +206,7 @@ impl<'d> Node<'d> {
                 entries.push(Entry { key: name, value, used: Cell::new(false) });
             } else {
                 let problem = Problem::error(codes::DUPLICATE, format!("duplicate key `{}`", name.value))
-                    .help("keep one of them; readers do not agree on which counts");
+                    .help("keep one of them; JSON readers differ in which one they use");
                 key.report(problem, "again");
             }
         }

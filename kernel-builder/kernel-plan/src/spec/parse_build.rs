@@ -223,7 +223,7 @@ fn version_range(table: &mut Table<'_>) -> VersionRange {
     if let (Some(min), Some(max)) = (&range.min, &range.max)
         && min.value > max.value
     {
-        let message = format!("no version is at least {} and at most {}", min.value, max.value);
+        let message = format!("the version range is empty: {} is above {}", min.value, max.value);
         let problem = Problem::error(codes::EMPTY_RANGE, message)
             .at(table.file(), &min.span, "the lower bound")
             .at(table.file(), &max.span, "the upper bound")

@@ -137,7 +137,7 @@ fn refuse(tensor: &Tensor, defined: &Defined<'_>) -> Option<(&'static str, &'sta
     if !is_float(tensor, defined) {
         Some(("is not floating-point", "only inputs that are floating-point in every case have a gradient"))
     } else if places.any(|place| place.value == tensor.name.value) {
-        Some(("is overwritten", "autograd needs the values that an output in place replaces"))
+        Some(("is overwritten", "autograd needs the values that an in-place output replaces"))
     } else {
         None
     }

@@ -115,7 +115,8 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         let problem =
             Problem::warning(codes::NO_WORKLOAD, "no workload is for verifying, so nothing can be verified")
                 .help("add [workload.small] with axes = { ... }, and give it odd lengths too");
-        let label = if written == 0 { "no [workload.NAME] at all" } else { "none of the workloads verifies" };
+        let label =
+            if written == 0 { "no [workload.NAME] at all" } else { "no workload has the purpose \"verify\"" };
         root.report(problem, &root.place(), label);
     }
     let flashinfer = root.table("flashinfer").map(flashinfer::flashinfer);
@@ -203,7 +204,7 @@ fn axis_kind(mut table: Table<'_>) -> (Option<AxisKind>, bool) {
             if let (Some(min), Some(max)) = (&min, &max)
                 && min.value > max.value
             {
-                let message = format!("no length is at least {} and at most {}", min.value, max.value);
+                let message = format!("the range of lengths is empty: {} is above {}", min.value, max.value);
                 let problem = Problem::error(codes::EMPTY_RANGE, message)
                     .at(table.file(), &min.span, "the lower bound")
                     .at(table.file(), &max.span, "the upper bound")
@@ -236,7 +237,8 @@ fn dtypes(table: Table<'_>) -> Vec<TypeVariable> {
             let name = values::name::<PythonName>(&key, &node, codes::NOT_AN_IDENTIFIER);
             if key.value.parse::<Dtype>().is_ok() {
                 let message = format!("the type variable `{}` has the same name as a dtype", key.value);
-                let problem = Problem::error(codes::DUPLICATE_NAME, message).help("call it T, for example");
+                let problem =
+                    Problem::error(codes::DUPLICATE_NAME, message).help("rename it, for example to T");
                 node.report(problem, &key.span, "a dtype already");
             }
             let mut dtypes: Vec<Dtype> = Vec::new();

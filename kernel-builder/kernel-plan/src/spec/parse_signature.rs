@@ -161,9 +161,9 @@ pub(crate) fn in_place(root: &Table<'_>, defined: &Defined<'_>) {
         let names =
             |tensor: &Tensor| -> Vec<_> { tensor.shape.iter().map(|axis| axis.value.clone()).collect() };
         let (reason, help) = if names(is) != names(was) {
-            ("has another shape", "an in-place output must have the axes of its input, in the same order")
+            ("has a different shape", "an in-place output must have the axes of its input, in the same order")
         } else if is.dtype.value != was.dtype.value {
-            ("has another dtype", "an in-place output must have the dtype of its input")
+            ("has a different dtype", "an in-place output must have the dtype of its input")
         } else if input.optional {
             ("may be None", "an input that is overwritten must always be passed: remove `optional`")
         } else {
@@ -218,7 +218,7 @@ fn scalar(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Sca
     if let (Some(least), Some(most)) = (&min, &max)
         && below(most.value, least.value)
     {
-        let message = format!("no value is at least {} and at most {}", least.value, most.value);
+        let message = format!("the range of values is empty: {} is above {}", least.value, most.value);
         let problem = Problem::error(codes::EMPTY_RANGE, message)
             .help("`max` is inclusive and must not be below `min`");
         default.report(problem, &most.span, "below `min`");
@@ -291,7 +291,7 @@ fn distinct<'s>(root: &Table<'_>, names: impl Iterator<Item = &'s Spanned<Python
         match seen.iter().find(|earlier| earlier.value == name.value) {
             Some(earlier) => {
                 let problem =
-                    Problem::error(codes::DUPLICATE_NAME, format!("two {what}s are called `{}`", name.value))
+                    Problem::error(codes::DUPLICATE_NAME, format!("two {what}s are named `{}`", name.value))
                         .help("every argument and every output needs its own name")
                         .at(root.file(), &name.span, "the second")
                         .at(root.file(), &earlier.span, "the first");

@@ -132,7 +132,7 @@ impl Read for PythonDependency {
     fn read(node: &Node<'_>) -> Option<Self> {
         let choices: Vec<_> = Self::ALL.iter().map(|choice| choice.as_str()).collect();
         parse_or(node, codes::PYTHON_DEPENDS, &choices, |_| {
-            format!("the client knows these alone, each in its section: {}", Self::homes())
+            format!("the client supports only these packages, each in its section: {}", Self::homes())
         })
     }
 }

@@ -130,8 +130,8 @@ fn what_is_no_expression_says_where() {
     let table = [
         ("", 0..0, "the expression is empty"),
         ("1 +", 2..3, "the expression ends early"),
-        ("1 < 2 < 3", 6..7, "comparisons do not chain"),
-        ("min(1, 2) < min(3, 4) < 5", 22..23, "comparisons do not chain"),
+        ("1 < 2 < 3", 6..7, "comparisons cannot be chained"),
+        ("min(1, 2) < min(3, 4) < 5", 22..23, "comparisons cannot be chained"),
         ("1 + not a", 4..7, "`not` needs parentheses here"),
         ("a ? b", 2..3, "`?` is not part of the expression language"),
         ("f(1)", 0..1, "`f` is not a function of the expression language"),

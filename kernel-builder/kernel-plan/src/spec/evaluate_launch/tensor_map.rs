@@ -58,7 +58,7 @@ impl Context<'_> {
         }
         if let Some(length) = described.shape.iter().find(|length| !(1..=LENGTH).contains(*length)) {
             let message = format!("the tensor map `{name}` has a dimension of {length}");
-            return Err(fail(message, "it is between 1 and 4294967296; exclude others with `when`"));
+            return Err(fail(message, "it must be between 1 and 4294967296; exclude others with `when`"));
         }
         let size = described.dtype.size_bytes() as u64;
         let mut strides: Vec<u64> =
@@ -87,7 +87,7 @@ impl Context<'_> {
             return Err(fail(message, "one length for each dimension, outermost first"));
         }
         if map.interleave == Interleave::None && element_strides.first().is_some_and(|stride| *stride != 1) {
-            let message = format!("the tensor map `{name}` leaves out elements of the innermost dimension");
+            let message = format!("the tensor map `{name}` skips elements of the innermost dimension");
             let help = "this has no effect without an interleave; set the last of `element-strides` to 1";
             return Err(fail(message, help));
         }
@@ -95,11 +95,11 @@ impl Context<'_> {
         if map.interleave == Interleave::None {
             if !inner.is_multiple_of(16) {
                 let message = format!("the innermost dimension of the box of `{name}` is {inner} bytes");
-                return Err(fail(message, "it is a multiple of 16 bytes"));
+                return Err(fail(message, "it must be a multiple of 16 bytes"));
             }
             if let Some(most) = map.swizzle.inner_bytes().filter(|most| inner > *most) {
                 let message = format!("the innermost dimension of the box of `{name}` is {inner} bytes");
-                let help = format!("with swizzle = \"{}\" it is at most {most}", map.swizzle);
+                let help = format!("with swizzle = \"{}\" it must be at most {most}", map.swizzle);
                 return Err(fail(message, &help));
             }
         }

@@ -312,7 +312,7 @@ fn stray(found: char, start: usize, before: &str) -> SyntaxError {
 fn chained(span: &Range<usize>) -> SyntaxError {
     SyntaxError {
         span: span.clone(),
-        message: "comparisons do not chain".to_owned(),
+        message: "comparisons cannot be chained".to_owned(),
         label: "the second comparison".to_owned(),
         help: "write both with `and`, as in `1 <= rows and rows <= 8`".to_owned(),
     }

@@ -169,7 +169,8 @@ impl Scope {
             let help = "use axes, not tensors; only stride(x, 0) and given(x) take a tensor x";
             ("this is a tensor".to_owned(), help.to_owned())
         } else if self.barred.iter().any(|barred| barred == name.as_str()) {
-            let help = "names of [let] are for [tune] and [launch]; write the expression out here";
+            let help =
+                "names of [let] can be used only in [tune] and [launch]; write the expression out here";
             ("this is a name of [let]".to_owned(), help.to_owned())
         } else {
             let label = did_you_mean(name.as_str(), known.iter().copied(), "not defined");
@@ -245,7 +246,7 @@ impl Scope {
             let message = format!("`{dimension}` is not a dimension of `{}`", tensor.name);
             let help = match rank {
                 0 => "a tensor without dimensions has no strides".to_owned(),
-                _ => format!("it has {rank}; the outermost is 0, the innermost {}", rank - 1),
+                _ => format!("it has {rank} dimension(s); the outermost is 0, the innermost {}", rank - 1),
             };
             let problem = Problem::error(codes::EXPRESSION_NAME, message).help(help);
             complaints.push((problem, dimension.span.clone(), "no such dimension".to_owned()));

@@ -157,9 +157,11 @@ impl<'a> Memory<'a> {
         let place = table.place();
         let entries = table.entries().len();
         if entries != 1 {
-            let problem =
-                Problem::error(codes::KERNEL_ARGUMENT, format!("an argument has one type, not {entries}"))
-                    .help("write it as in { i32 = \"hidden\" }; the types are i32, i64, bool, f32, f64");
+            let problem = Problem::error(
+                codes::KERNEL_ARGUMENT,
+                format!("an argument must have exactly one type, not {entries}"),
+            )
+            .help("write it as in { i32 = \"hidden\" }; the types are i32, i64, bool, f32, f64");
             table.report(problem, &place, "here");
             return None;
         }

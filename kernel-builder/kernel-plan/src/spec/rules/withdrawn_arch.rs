@@ -28,7 +28,7 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
     let warn = |arch: &&Spanned<RocmArch>| {
         let message = format!("`{}` was never sold, and ROCm 7 does not support it", arch.value);
         Problem::warning(codes::WITHDRAWN_ARCH, message)
-            .at(file, &arch.span, "left out")
+            .at(file, &arch.span, "ignored")
             .help("remove it; the GPUs that were sold use \"gfx942\"")
     };
     withdrawn.iter().map(warn).collect()
