@@ -17,7 +17,7 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
     let file = &project.build.file;
     let withdrawn: Vec<_> = kernel.rocm_archs.iter().filter(|arch| !hipcc::compiles(&arch.value)).collect();
     if let (Some(first), true) = (withdrawn.first(), withdrawn.len() == kernel.rocm_archs.len()) {
-        let message = format!("ROCm 7 supports none of the architectures of kernel `{}`", kernel.name.value);
+        let message = format!("no architecture of kernel `{}` is supported by ROCm 7", kernel.name.value);
         let problem = Problem::error(codes::WITHDRAWN_ARCH, message).at(
             file,
             &first.span,
