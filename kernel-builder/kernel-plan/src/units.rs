@@ -145,7 +145,8 @@ impl FromStr for RelPath {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let outside = text.starts_with('/') || text.split('/').any(|part| part == "..");
         if text.is_empty() || outside || text.contains(['\\', ':', '\0']) {
-            let want = "write it from the project's folder, with `/` between the parts, none first, and no `..` or `\\`";
+            let want = "write it relative to the project folder, with `/` only between the parts, and no \
+                        `..` or `\\`";
             return Err(unit_error(text, "a path inside the project", want));
         }
         let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
@@ -219,7 +220,7 @@ macro_rules! named_values {
                     $crate::units::UnitError {
                         text: text.to_owned(),
                         kind: $kind,
-                        want: format!("the choice is {}", names.join(", ")),
+                        want: format!("valid values: {}", names.join(", ")),
                     }
                 })
             }

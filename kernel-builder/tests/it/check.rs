@@ -173,7 +173,7 @@ fn github_gets_annotations() {
     let checked = sandbox.run(&["check", "fast-norm/", "--message-format", "github"]);
     assert_eq!((checked.code, checked.stderr.as_str()), (10, ""));
     let want = "::error file=fast-norm/build.toml,line=6,col=20,endLine=6,endColumn=28,title=spec%3A%3Abad_value::\
-                `100%25,:` is not a backend%0Ahelp: the choice is cann, cpu, cuda, metal, neuron, rocm, tpu, xpu\n";
+                `100%25,:` is not a backend%0Ahelp: valid values: cann, cpu, cuda, metal, neuron, rocm, tpu, xpu\n";
     assert_eq!(checked.stdout, want);
     let nothing = sandbox.run(&["check", "nowhere", "--message-format", "github"]);
     assert_eq!((nothing.code, nothing.stderr.as_str()), (10, ""));

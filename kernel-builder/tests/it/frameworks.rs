@@ -156,7 +156,7 @@ fn a_folder_with_another_cutlass_is_refused() {
     let named = planned(&sandbox, &["--dependency-dir", "cutlass_4_0=mine"]);
     named.refused(13, &["toolchain::wrong_library", "is not CUTLASS 4.0"]);
     planned(&sandbox, &["--cutlass-dir", "gone"]).refused(13, &["toolchain::wrong_library", "gone"]);
-    planned(&sandbox, &["--dependency-dir", "cutlas=mine"]).refused(2, &["the choice is torch"]);
+    planned(&sandbox, &["--dependency-dir", "cutlas=mine"]).refused(2, &["valid values: torch"]);
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn all_are_those_that_the_sources_can_serve() {
     sandbox
         .write("work/fast-norm/build.toml", &text.replace("stable-abi = \"2.10\"", "stable-abi = \"2.12\""));
     let later = "torch212-cxx11-cpu-x86_64-linux";
-    planned(full).refused(11, &["plan::unknown_variant", "`torch.stable-abi` asks for torch 2.12", later]);
+    planned(full).refused(11, &["plan::unknown_variant", "`torch.stable-abi` requires torch 2.12", later]);
     sandbox.write("work/fast-norm/build.toml", &text);
     let none = sandbox.run(&["build", "fast-norm", "--backend", "cuda"]);
     none.refused(11, &["plan::nothing_selected", "with --all there are more"]);

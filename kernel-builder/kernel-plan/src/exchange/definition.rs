@@ -77,7 +77,7 @@ fn definition(node: Node<'_>) -> Option<Definition> {
                     Problem::error(codes::DUPLICATE, format!("`{name}` is both an input and an output"))
                         .at(node.document().file, &output.name.span, "the output")
                         .at(node.document().file, &input.name.span, "the input")
-                        .help("call one of them otherwise, and in `reference` too");
+                        .help("rename one of them, also in `reference`");
                 node.document().push(problem);
             }
         }
@@ -151,9 +151,11 @@ fn axis_length(axis: &Object<'_>) -> Option<Option<u64>> {
         "const" => Some(Some(axis.require("value", "4096")?.length()?)),
         "var" => Some(None),
         "expr" => {
-            let problem =
-                Problem::error(codes::UNSUPPORTED, "op.toml has no axis that is computed from others")
-                    .help("make it \"var\", and give its length in every workload");
+            let problem = Problem::error(
+                codes::UNSUPPORTED,
+                "op.toml does not support axes that are computed from others",
+            )
+            .help("make it \"var\", and give its length in every workload");
             kind.report(problem, "an extension of flashinfer-bench's definitions");
             // Its other keys belong to it.
             axis.entries();
@@ -161,7 +163,7 @@ fn axis_length(axis: &Object<'_>) -> Option<Option<u64>> {
         }
         other => {
             let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a kind of axis"))
-                .help("the choice is \"var\" and \"const\"");
+                .help("valid values: \"var\" and \"const\"");
             kind.report(problem, "here");
             None
         }
@@ -187,13 +189,13 @@ fn arguments(node: Node<'_>, what: &str, axes: Option<&[&str]>) -> Option<Vec<Ar
         let message = format!("`{name}` cannot be an {what}: the reference needs that name");
         let problem = Problem::error(codes::UNSUPPORTED, message)
             .at(node.document().file, &argument.name.span, "here")
-            .help("call it otherwise; the parameters of `run` need not change");
+            .help("rename it; the parameters of `run` need not change");
         node.document().push(problem);
         return None;
     }
     let tensors = read.iter().flatten().filter(|argument| what == "output" || argument.shape.is_some());
     if read.is_some() && tensors.count() == 0 {
-        let message = format!("op.toml needs a tensor among the {what}s, and there is none");
+        let message = format!("op.toml needs at least one tensor among the {what}s");
         let problem = Problem::error(codes::UNSUPPORTED, message)
             .help("pass a number as a tensor without axes: \"shape\": []");
         node.report(problem, "no tensor here");
@@ -262,7 +264,10 @@ fn dtype(node: Node<'_>) -> Option<Dtype> {
     let help = format!("both formats have {}", known.join(", "));
     // Dtypes of flashinfer-bench and of PyTorch, not misspelled ones.
     if text.value.starts_with("float4") || text.value == "uint8" {
-        let problem = Problem::error(codes::UNSUPPORTED, format!("op.toml has no dtype `{}`", text.value));
+        let problem = Problem::error(
+            codes::UNSUPPORTED,
+            format!("op.toml does not support the dtype `{}`", text.value),
+        );
         node.report(problem.help(help), "no counterpart");
         return None;
     }

@@ -119,9 +119,9 @@ fn unsupported(op: &OpSpec, section: &Flashinfer) -> Vec<Problem> {
             let name = &tensor.name.value;
             let problem = Problem::error(
                 codes::UNSUPPORTED,
-                format!("`{name}` is {dtype}, which flashinfer-bench does not have"),
+                format!("`{name}` is {dtype}, which flashinfer-bench does not support"),
             )
-            .help("it has bf16, f16, f32, f8e4m3, f8e5m2, integers and bool");
+            .help("it supports bf16, f16, f32, f8e4m3, f8e5m2, integers and bool");
             Some(problem.at(&op.file, &tensor.dtype.span, "here"))
         }
         _ => None,
@@ -132,10 +132,9 @@ fn unsupported(op: &OpSpec, section: &Flashinfer) -> Vec<Problem> {
         let fits = dtype.is_some_and(|dtype| same_kind(kind_of(*dtype), scalar.default.value));
         let name = &scalar.name.value;
         let message = format!("the scalar `{name}` cannot have the dtype `{wanted}` in a definition");
-        let problem =
-            Problem::error(codes::BAD_VALUE, message).at(&op.file, &scalar.name.span, "the scalar").help(
-                "take it away from [flashinfer.scalars], or name a dtype of its kind: float32, int32, bool",
-            );
+        let problem = Problem::error(codes::BAD_VALUE, message)
+            .at(&op.file, &scalar.name.span, "the scalar")
+            .help("remove it from [flashinfer.scalars], or name a dtype of its kind: float32, int32, bool");
         (!fits).then_some(problem)
     });
     tensors.chain(scalars).collect()
@@ -167,7 +166,7 @@ fn left_out(op: &OpSpec) -> Vec<Problem> {
         if input.strided {
             let message =
                 format!("`{}` is row-major in a definition, and may have any strides here", name.value);
-            warn(message, &name.span, "solutions are judged on row-major inputs alone");
+            warn(message, &name.span, "solutions are judged only on row-major inputs");
         }
     }
     for output in op.outputs.iter().filter(|output| output.inplace.is_some()) {
@@ -195,7 +194,7 @@ fn left_out(op: &OpSpec) -> Vec<Problem> {
     ];
     sections.extend(optional.iter().filter(|(there, _)| *there).map(|(_, name)| *name));
     sections.push("purpose, devices and weight of workloads");
-    let message = format!("a definition has no place for {}", sections.join(", "));
+    let message = format!("a definition does not support {}", sections.join(", "));
     problems.push(Problem::note(codes::DROPPED, message).help("they stay in op.toml"));
     problems
 }
@@ -206,7 +205,7 @@ fn assignments(op: &OpSpec, choice: &Choice, problems: &mut Vec<Problem>) -> Vec
         let variable = op.dtypes.iter().find(|variable| variable.name.value == *name);
         let message = match variable {
             Some(variable) if variable.dtypes.contains(dtype) => continue,
-            Some(_) => format!("`{name}` does not range over `{dtype}`"),
+            Some(_) => format!("the type variable `{name}` does not include `{dtype}`"),
             None => format!("`{name}` is not a type variable"),
         };
         let ranges = op.dtypes.iter().flat_map(|variable| {
@@ -216,7 +215,7 @@ fn assignments(op: &OpSpec, choice: &Choice, problems: &mut Vec<Problem>) -> Vec
         let help = if ranges.is_empty() {
             "the operation has no type variable".to_owned()
         } else {
-            format!("the choice is {}", ranges.join(", "))
+            format!("valid values: {}", ranges.join(", "))
         };
         problems.push(Problem::error(codes::BAD_VALUE, message).help(help));
     }
@@ -233,7 +232,7 @@ fn assignments(op: &OpSpec, choice: &Choice, problems: &mut Vec<Problem>) -> Vec
             .partition(|dtype| dtype_name(**dtype).is_some());
         for dtype in unknown {
             let message =
-                format!("flashinfer-bench does not have {dtype}, so `{name}` is not exported with it");
+                format!("flashinfer-bench does not support {dtype}, so `{name}` is not exported with it");
             let problem = Problem::warning(codes::DROPPED, message)
                 .at(&op.file, &variable.name.span, "this type variable")
                 .help("the other dtypes are exported");
@@ -250,8 +249,9 @@ fn assignments(op: &OpSpec, choice: &Choice, problems: &mut Vec<Problem>) -> Vec
         all = all.iter().flat_map(extend).collect();
     }
     if all.is_empty() && !has_errors(problems) {
-        let problem = Problem::error(codes::NOTHING, "no choice of dtypes is one that flashinfer-bench has")
-            .help("add one of bf16, f16, f32, f8e4m3, f8e5m2, an integer or bool to [dtypes]");
+        let problem =
+            Problem::error(codes::NOTHING, "flashinfer-bench supports no combination of these dtypes")
+                .help("add one of bf16, f16, f32, f8e4m3, f8e5m2, an integer or bool to [dtypes]");
         problems.push(problem.at(&op.file, &op.name.span, "this operation"));
     }
     all
@@ -263,7 +263,7 @@ fn is_published(op: &OpSpec, workload: &Workload, choice: &Choice, problems: &mu
         (format!("the workload `{name}` is held out, so it is not exported"), "export it with --held-out")
     } else if !workload.without.is_empty() {
         (
-            format!("the workload `{name}` leaves inputs out, which a definition cannot say"),
+            format!("the workload `{name}` omits inputs, which a definition does not support"),
             "it is not exported",
         )
     } else {

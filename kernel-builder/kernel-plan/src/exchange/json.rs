@@ -63,9 +63,9 @@ impl<'f> Document<'f> {
         // Line and column are shown with the text.
         let message = whole.split(" at line ").next().unwrap_or(&whole);
         self.push(
-            Problem::error(codes::SYNTAX, format!("this is not JSON: {message}"))
+            Problem::error(codes::SYNTAX, format!("not valid JSON: {message}"))
                 .at(self.file, &(start..start + length), "here")
-                .help("a definition is one JSON object, and a file of workloads has one object a line"),
+                .help("a definition is one JSON object, and a file of workloads has one object per line"),
         );
     }
 
@@ -119,7 +119,7 @@ impl<'d> Node<'d> {
             Some(b'n') => "null",
             _ => "a number",
         };
-        let problem = Problem::error(codes::WRONG_TYPE, format!("{wanted} is expected, and {found} is here"))
+        let problem = Problem::error(codes::WRONG_TYPE, format!("expected {wanted}, found {found}"))
             .help(format!("for example: {example}"));
         self.report(problem, format!("{found}, not {wanted}"));
         None
@@ -172,7 +172,7 @@ impl<'d> Node<'d> {
     }
 
     fn out_of_range<T>(&self, wanted: &str) -> Option<T> {
-        let problem = Problem::error(codes::BAD_VALUE, format!("{wanted} is expected, not {}", self.raw))
+        let problem = Problem::error(codes::BAD_VALUE, format!("expected {wanted}, found {}", self.raw))
             .help("write a number that fits");
         self.report(problem, "out of range");
         None
@@ -205,9 +205,8 @@ impl<'d> Node<'d> {
                 let value = Node { raw: value.get(), ..*self };
                 entries.push(Entry { key: name, value, used: Cell::new(false) });
             } else {
-                let problem =
-                    Problem::error(codes::DUPLICATE, format!("the key `{}` is there twice", name.value))
-                        .help("keep one of them; readers do not agree on which counts");
+                let problem = Problem::error(codes::DUPLICATE, format!("duplicate key `{}`", name.value))
+                    .help("keep one of them; JSON readers differ in which one they use");
                 key.report(problem, "again");
             }
         }
@@ -286,7 +285,7 @@ impl<'d> Object<'d> {
 
     /// Tells which keys op.toml has no place for: those that nobody asked for.
     pub(super) fn finish(&self) {
-        self.leave_out("op.toml has no place for");
+        self.leave_out("op.toml does not support");
     }
 
     /// Tells which keys name nothing that the definition defines.
@@ -296,10 +295,10 @@ impl<'d> Object<'d> {
 
     fn leave_out(&self, reason: &str) {
         for entry in self.entries.iter().filter(|entry| !entry.used.get()) {
-            let message = format!("{reason} `{}`, so it is left out", entry.key.value);
+            let message = format!("{reason} `{}`, so it is ignored", entry.key.value);
             let problem = Problem::warning(codes::DROPPED, message)
-                .at(self.node.document.file, &entry.key.span, "left out")
-                .help("look whether it is spelled right; else nothing is to be done");
+                .at(self.node.document.file, &entry.key.span, "ignored")
+                .help("check the spelling; if it is correct, there is nothing to do");
             self.node.document.push(problem);
         }
     }

@@ -139,7 +139,10 @@ impl<'w> Writer<'w> {
             let given = self.workloads.iter().find_map(|workload| scalar_of(workload, name));
             if given.is_none() {
                 self.assume(
-                    format!("the scalar `{name}` is {} where nobody says", kind_of(argument.dtype)),
+                    format!(
+                        "no workload sets the scalar `{name}`, so its default is assumed to be {}",
+                        kind_of(argument.dtype)
+                    ),
                     "write the value that callers use as its default in op.toml",
                 );
             }
@@ -335,7 +338,7 @@ impl<'w> Writer<'w> {
         let mut text = "# Assumed: judged and measured on NVIDIA GPUs alone.\n".to_owned();
         if self.workloads.is_empty() {
             let help = "write [workload.NAME] sections, or import again with --workloads FILE.jsonl";
-            self.assume("there is no workload, so nothing can be verified", help);
+            self.assume("the operation has no workload, so nothing can be verified", help);
             let variable = self.definition.axes.iter().filter(|axis| axis.length.is_none());
             let axes: Vec<_> = variable.map(|axis| format!("{} = ...", axis.name.value)).collect();
             return format!(
@@ -344,8 +347,8 @@ impl<'w> Writer<'w> {
             );
         }
         self.assume(
-            "workloads are judged and measured on NVIDIA GPUs alone",
-            "change `devices` where that is wrong",
+            "workloads are judged and measured only on NVIDIA GPUs",
+            "change `devices` if that is wrong",
         );
         for (workload, name) in self.workloads.iter().zip(names) {
             let axes: Vec<_> =

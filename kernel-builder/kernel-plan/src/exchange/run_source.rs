@@ -51,7 +51,7 @@ pub(super) fn run_source(
     };
     if order.contains(&function) {
         let message = format!("`{function}` is both the reference and one of its arguments");
-        return refuse(message, "call one of them otherwise, here and in the file");
+        return refuse(message, "rename one of them, here and in the file");
     }
     let as_it_is = RunSource { text: source.to_owned(), returns_numbers: false };
     let name = &reference.name;
@@ -61,7 +61,7 @@ pub(super) fn run_source(
             return refuse(format!("`{name}` defines no function `run`"), help);
         }
         if !op.scalars.is_empty() && python::parameters(source, "run").is_none_or(|found| found != order) {
-            let help = "call it otherwise, here and in the file; `export` then adds a `run` that calls it";
+            let help = "rename it, here and in the file; `export` then adds a `run` that calls it";
             let message = format!("`run` must take {} in this order, by position", order.join(", "));
             return refuse(message, help);
         }
@@ -73,7 +73,7 @@ pub(super) fn run_source(
     }
     if python::defines(source, "run") {
         let help = "rename it there, or make it the reference";
-        return refuse(format!("`{name}` defines `run` besides, which is what a definition calls"), help);
+        return refuse(format!("`{name}` also defines `run`, the function that a definition calls"), help);
     }
     Ok(RunSource { text: format!("{}{run}", source.trim_end_matches('\n').to_owned() + "\n"), ..as_it_is })
 }

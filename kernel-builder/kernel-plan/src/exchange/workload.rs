@@ -59,14 +59,15 @@ pub(super) fn read(file: &Arc<SourceFile>, definition: &Definition) -> (Vec<Work
     }
     let Reading { found, traces, others, first_other, .. } = reading;
     if traces > 0 {
-        let message = format!("{traces} lines hold results of solutions, which op.toml has no place for");
+        let message = format!("{traces} lines hold results of solutions, which op.toml does not support");
         document.push(Problem::warning(codes::DROPPED, message).help("their workloads are kept"));
     }
     if let Some(place) = first_other {
-        let message = format!("{others} workloads are of other definitions than `{}`", definition.name.value);
+        let message =
+            format!("{others} workloads belong to definitions other than `{}`", definition.name.value);
         let problem = Problem::warning(codes::DROPPED, message)
             .at(file, &place.span, "the first of them")
-            .help("they are left out; import their definitions by themselves");
+            .help("they are ignored; import their definitions separately");
         document.push(problem);
     }
     (found, document.finish())
@@ -152,9 +153,9 @@ fn axes(node: Node<'_>, definition: &Definition) -> Option<Vec<(PythonName, u64)
                 Some(length) => {
                     if axis.length.is_some_and(|fixed| fixed != length) {
                         let fixed = axis.length.unwrap_or_default();
-                        let message = format!("`{name}` is always {fixed}, and the workload says {length}");
+                        let message = format!("`{name}` is always {fixed}, but the workload has {length}");
                         let problem = Problem::error(codes::WORKLOAD, message)
-                            .help("take it away here, or make the axis variable in the definition");
+                            .help("remove it here, or make the axis variable in the definition");
                         value.report(problem, "another length");
                     }
                     length
@@ -166,9 +167,10 @@ fn axes(node: Node<'_>, definition: &Definition) -> Option<Vec<(PythonName, u64)
             },
             None if axis.length.is_some() => continue,
             None => {
-                let message = format!("the workload gives no length for `{name}`");
-                let problem = Problem::error(codes::WORKLOAD, message)
-                    .help(format!("add \"{name}\": ... to `axes`; the definition says that it is variable"));
+                let message = format!("the workload has no length for `{name}`");
+                let problem = Problem::error(codes::WORKLOAD, message).help(format!(
+                    "add \"{name}\": ... to `axes`; the definition declares the axis variable"
+                ));
                 node.report(problem, "incomplete");
                 complete = false;
                 continue;
@@ -219,9 +221,11 @@ fn input(node: Node<'_>, argument: &Argument) -> Option<Given> {
             object.require("value", "1e-6").and_then(|node| scalar(node, argument)).map(Given::Scalar)
         }
         ("scalar", Some(_)) => {
-            let problem =
-                Problem::error(codes::WORKLOAD, format!("`{name}` is a tensor, and gets one number"))
-                    .help("write { \"type\": \"random\" }, or make its shape null in the definition");
+            let problem = Problem::error(
+                codes::WORKLOAD,
+                format!("`{name}` is a tensor, but the workload passes a number"),
+            )
+            .help("write { \"type\": \"random\" }, or make its shape null in the definition");
             kind.report(problem, "a number for a tensor");
             None
         }
@@ -236,14 +240,17 @@ fn input(node: Node<'_>, argument: &Argument) -> Option<Given> {
             }
         }
         ("safetensors", None) => {
-            let problem = Problem::error(codes::WORKLOAD, format!("`{name}` is a number, and gets a tensor"))
-                .help("write { \"type\": \"scalar\", \"value\": ... }");
+            let problem = Problem::error(
+                codes::WORKLOAD,
+                format!("`{name}` is a number, but the workload passes a tensor"),
+            )
+            .help("write { \"type\": \"scalar\", \"value\": ... }");
             kind.report(problem, "a tensor for a number");
             None
         }
         (other, _) => {
             let problem = Problem::error(codes::UNSUPPORTED, format!("`{other}` is not a source of inputs"))
-                .help("the choice is \"random\", \"scalar\" and \"safetensors\"");
+                .help("valid values: \"random\", \"scalar\" and \"safetensors\"");
             kind.report(problem, "here");
             // Its other keys belong to it.
             object.entries();
@@ -268,8 +275,9 @@ fn scalar(node: Node<'_>, argument: &Argument) -> Option<ScalarValue> {
     };
     if value.is_none() {
         let (name, dtype) = (&argument.name.value, argument.dtype.torch_name());
-        let problem = Problem::error(codes::WORKLOAD, format!("`{name}` is a {dtype}, which this is not"))
-            .help(format!("write {wanted}, or change the dtype in the definition"));
+        let problem =
+            Problem::error(codes::WORKLOAD, format!("`{name}` is a {dtype}, but this value is not"))
+                .help(format!("write {wanted}, or change the dtype in the definition"));
         node.report(problem, format!("not {wanted}"));
     }
     value

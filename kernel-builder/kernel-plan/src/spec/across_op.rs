@@ -54,8 +54,7 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
 fn leading(op: &OpSpec) -> Vec<Problem> {
     let mut leading = op.axes.iter().filter(|axis| axis.leading);
     let Some(first) = leading.next() else { return vec![] };
-    let help =
-        "`leading = true` is for the one axis that stands for any number of leading axes, as rows does";
+    let help = "only one axis can have `leading = true`; it stands for any number of leading axes";
     let mut problems: Vec<_> = leading
         .map(|second| {
             let message = format!("`{}` is a second leading axis", second.name.value);
@@ -67,8 +66,10 @@ fn leading(op: &OpSpec) -> Vec<Problem> {
     for tensor in inputs.chain(op.outputs.iter().map(|output| &output.tensor)) {
         let inside = tensor.shape.iter().skip(1).find(|axis| axis.value == first.name.value);
         problems.extend(inside.map(|axis| {
-            let message =
-                format!("`{}` has the leading axis `{}` inside of its shape", tensor.name.value, axis.value);
+            let message = format!(
+                "`{}` has the leading axis `{}` at a later place in its shape",
+                tensor.name.value, axis.value
+            );
             let problem = Problem::error(codes::LEADING_AXIS, message).help(help);
             problem.at(&op.file, &axis.span, "not the first")
         }));
@@ -144,7 +145,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
             Ok(true) => {}
             Ok(false) => {
                 let message =
-                    format!("the workload `{}` breaks a constraint of the operation", workload.name.value);
+                    format!("the workload `{}` violates a constraint of the operation", workload.name.value);
                 // One case of a workload is enough.
                 if failures.problems.iter().any(|known| known.message == message) {
                     return;
@@ -167,7 +168,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
                 admitted = false;
                 let message = "the defaults of [tune] do not satisfy this constraint for a workload";
                 let problem = Problem::warning(codes::TUNE_DEFAULT, message)
-                    .help("before anything is tuned, the kernel cannot start there; choose other defaults");
+                    .help("the untuned kernel cannot start for this workload; choose other defaults");
                 failures.push(problem, &constraint.tree().span, None, Some((workload, case)));
             }
             Err(error) => {
@@ -192,9 +193,9 @@ fn too_many_cases(op: &OpSpec) -> Option<Problem> {
     });
     let total = cases.clone().fold(0u64, |total, (_, cases)| total.saturating_add(cases));
     let (largest, _) = cases.max_by_key(|(_, cases)| *cases).filter(|_| total > CASES)?;
-    let message = format!("the workloads make {total} cases, and at most {CASES} are possible");
+    let message = format!("the workloads make {total} cases; the limit is {CASES}");
     let problem = Problem::error(codes::CASE_COUNT, message)
-        .help("a workload makes a case of every combination of its dtypes; choose some with `dtypes`");
+        .help("a workload makes one case for each combination of its dtypes; select fewer with `dtypes`");
     Some(problem.at(&op.file, &largest.name.span, "makes the most"))
 }
 
@@ -205,10 +206,10 @@ fn all_held_out(op: &OpSpec) -> Option<Problem> {
     if !first.held_out || verifying.any(|workload| !workload.held_out) {
         return None;
     }
-    let message = "every workload that verifies is held out, so there is none to work with";
+    let message = "every workload for verifying is held out, so none is left for development";
     let problem = Problem::warning(codes::NO_WORKLOAD, message)
-        .help("take `held-out` away from at least one, or add a workload");
-    Some(problem.at(&op.file, &first.name.span, "held out, as all others"))
+        .help("remove `held-out` from at least one workload, or add a workload");
+    Some(problem.at(&op.file, &first.name.span, "held out, like all others"))
 }
 
 /// What the file decides by itself.
@@ -231,7 +232,7 @@ fn tune_space(op: &OpSpec) -> Option<Problem> {
     let largest = op.tune.tunables.iter().max_by_key(|tunable| tunable.values.len())?;
     let message = format!("the tunables have more than {SETTINGS} settings, or too many to count");
     let problem = Problem::error(codes::TUNE_SPACE, message)
-        .help("take values away, or exclude combinations with `constraints`");
+        .help("remove values, or exclude combinations with `constraints`");
     Some(problem.at(&op.file, &largest.name.span, "has the most values"))
 }
 
@@ -253,7 +254,10 @@ fn constant_default(op: &OpSpec) -> Vec<Problem> {
             let values: Vec<_> = values.into_iter().collect();
             let problem =
                 Problem::error(codes::TUNE_DEFAULT, "the defaults of [tune] do not satisfy this constraint")
-                    .help(format!("choose other defaults, or correct it; now {}", values.join(", ")));
+                    .help(format!(
+                        "choose other defaults, or correct the constraint; the defaults are {}",
+                        values.join(", ")
+                    ));
             problem.at(&op.file, &constraint.tree().span, "does not hold")
         })
         .collect()
@@ -293,15 +297,16 @@ fn unused(op: &OpSpec) -> Vec<Problem> {
     let tunables = op.tune.tunables.iter().map(|tunable| &tunable.name).filter(|name| !named(name));
     let definitions = op.definitions.iter().map(|found| &found.name);
     let definitions = definitions.filter(|name| !defined.contains(&name.value));
-    let found = axes.map(|name| (name, "axis", "no shape and no expression has it"));
-    let found = found.chain(dtypes.map(|name| (name, "type variable", "no tensor has it")));
-    let found = found.chain(tunables.map(|name| (name, "tunable", "no expression has it")));
-    let found = found
-        .chain(definitions.map(|name| (name, "name of [let]", "no expression of [tune] or [launch] has it")));
+    let found = axes.map(|name| (name, "axis", "not used in a shape or an expression"));
+    let found = found.chain(dtypes.map(|name| (name, "type variable", "not used by a tensor")));
+    let found = found.chain(tunables.map(|name| (name, "tunable", "not used in an expression")));
+    let found = found.chain(
+        definitions.map(|name| (name, "name of [let]", "not used in an expression of [tune] or [launch]")),
+    );
     found
         .map(|(name, what, label)| {
-            Problem::warning(codes::UNUSED_NAME, format!("nothing uses the {what} `{}`", name.value))
-                .help("use it, or take it away")
+            Problem::warning(codes::UNUSED_NAME, format!("unused {what} `{}`", name.value))
+                .help("use it, or remove it")
                 .at(&op.file, &name.span, label)
         })
         .collect()
@@ -344,7 +349,7 @@ pub(crate) fn flashinfer(op: &OpSpec) -> Vec<Problem> {
         let label = did_you_mean(name, names.iter().copied(), "unknown here");
         let help = match names {
             [] => format!("the file has no {what}"),
-            names => format!("the choice is {}", names.join(", ")),
+            names => format!("valid names: {}", names.join(", ")),
         };
         let problem = Problem::error(codes::BAD_VALUE, format!("`{name}` is not the name of {what}"));
         problems.push(problem.at(&op.file, span, label).help(help));
@@ -372,12 +377,9 @@ pub(crate) fn flashinfer(op: &OpSpec) -> Vec<Problem> {
         && (named.len() != arguments.len() || section.arguments.len() != arguments.len())
     {
         let problem =
-            Problem::error(codes::BAD_VALUE, "`arguments` does not name every input and scalar once")
+            Problem::error(codes::BAD_VALUE, "`arguments` must name every input and scalar exactly once")
                 .at(&op.file, &(first.span.start..last.span.end), "here")
-                .help(format!(
-                    "it has all of {}, in the order in which `run` takes them",
-                    arguments.join(", ")
-                ));
+                .help(format!("list {} in the order in which `run` takes them", arguments.join(", ")));
         problems.push(problem);
     }
     problems

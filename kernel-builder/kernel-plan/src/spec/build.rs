@@ -352,7 +352,7 @@ impl std::str::FromStr for Dependency {
             text: text.to_owned(),
             kind: "a dependency",
             want: format!(
-                "the choice is {}",
+                "valid values: {}",
                 Self::ALL.iter().map(|known| known.0).collect::<Vec<_>>().join(", ")
             ),
         })

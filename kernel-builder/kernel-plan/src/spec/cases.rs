@@ -68,7 +68,7 @@ impl OpSpec {
         let terms = length.evaluate(&Bindings::new(case, &Tuning::new()))?;
         u64::try_from(terms).map_err(|_| LaunchError::Limit {
             message: format!("the number of accumulated terms cannot be {terms}"),
-            help: "`length` says how many terms a result sums: zero or more".to_owned(),
+            help: "`length` is the number of terms in the sum of one result: zero or more".to_owned(),
             span: length.tree().span.clone(),
         })
     }

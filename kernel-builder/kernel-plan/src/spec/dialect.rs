@@ -42,7 +42,7 @@ pub(crate) fn newer(text: &str) -> Vec<Newer> {
                     found.push(Newer {
                         place: comma..comma + 1,
                         what: "a comma after the last entry of an inline table",
-                        instead: "leave the comma out",
+                        instead: "remove the comma",
                     });
                 }
             }

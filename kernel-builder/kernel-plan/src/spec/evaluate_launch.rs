@@ -178,7 +178,7 @@ impl Context<'_> {
 
 fn unknown_dtype(span: &Range<usize>) -> LaunchError {
     LaunchError::limit(
-        "a type variable stands for nothing here".to_owned(),
+        "a type variable has no dtype here".to_owned(),
         "evaluate the launch with a case of the same op.toml",
         span,
     )

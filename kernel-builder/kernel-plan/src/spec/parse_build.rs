@@ -55,7 +55,7 @@ fn check_edition(general: &mut Table<'_>, root: &Table<'_>) -> Option<()> {
     let Some(found) = edition::find(root.toml()) else {
         // A type or a number that no edition has; the rest is read as if it were 5.
         if let Some(zero) = node.and_then(|node| node.read::<u64>()) {
-            let problem = Problem::error(codes::EDITION, "there is no edition 0 of build.toml");
+            let problem = Problem::error(codes::EDITION, "build.toml has no edition 0");
             general.report(problem.help("write `edition = 5`"), &zero.span, "no such edition");
         }
         return Some(());
@@ -63,9 +63,10 @@ fn check_edition(general: &mut Table<'_>, root: &Table<'_>) -> Option<()> {
     match (found.edition, node) {
         (Edition::Five, _) => Some(()),
         (Edition::Newer(number), _) => {
-            let message = format!("build.toml is of edition {number}, and this version reads edition 5");
+            let message =
+                format!("build.toml uses edition {number}, but this version of kernelwright reads edition 5");
             let problem = Problem::error(codes::EDITION, message)
-                .help("use a newer kernelwright, or write `edition = 5` where that is what the file is");
+                .help("update kernelwright, or write `edition = 5` if the file follows edition 5");
             general.report(problem, &found.place, "a newer edition");
             None
         }
@@ -74,7 +75,8 @@ fn check_edition(general: &mut Table<'_>, root: &Table<'_>) -> Option<()> {
             Some(())
         }
         (older, _) => {
-            let message = format!("build.toml is of {older}, and this version reads edition 5");
+            let message =
+                format!("build.toml uses {older}, but this version of kernelwright reads edition 5");
             let problem =
                 Problem::error(codes::EDITION, message).help(format!("{UPDATE}; {}", changes(older)));
             general.report(problem, &found.place, found.marker);
@@ -84,20 +86,20 @@ fn check_edition(general: &mut Table<'_>, root: &Table<'_>) -> Option<()> {
 }
 
 /// The command that upgrades a file.
-const UPDATE: &str = "`kernelwright update DIR` brings it to edition 5";
+const UPDATE: &str = "run `kernelwright update DIR` to convert it to edition 5";
 
 /// What separates an old edition from edition 5, for an author who would rather write it.
 const fn changes(edition: Edition) -> &'static str {
     match edition {
         Edition::One => {
-            "by hand: list `general.backends`, and give each kernel a `backend` in place of a `language`"
+            "or by hand: list `general.backends`, and give each kernel a `backend` instead of a `language`"
         }
-        Edition::Two => "by hand: list `general.backends`, and put the CUDA bounds under [general.cuda]",
+        Edition::Two => "or by hand: list `general.backends`, and put the CUDA bounds under [general.cuda]",
         Edition::Three => {
-            "by hand: `general` needs `version`, `license` and `edition = 5`, and the file one of [torch], \
-             [torch-noarch] and [tvm-ffi]"
+            "or by hand: add `version`, `license` and `edition = 5` to `general`, and one of the sections \
+             [torch], [torch-noarch] and [tvm-ffi]"
         }
-        Edition::Four | Edition::Five | Edition::Newer(_) => "by hand: write `edition = 5`",
+        Edition::Four | Edition::Five | Edition::Newer(_) => "or by hand: write `edition = 5`",
     }
 }
 
@@ -105,14 +107,14 @@ const fn changes(edition: Edition) -> &'static str {
 fn edition_missing(general: &Table<'_>, root: &Table<'_>, place: &Range<usize>) {
     let problem = match edition::newest_key(root.toml()) {
         Some((key, newest)) => {
-            let message = format!("`general` has no `edition`, and `{key}` is there since edition 5");
+            let message = format!("`general` has no `edition`, but `{key}` requires edition 5");
             Problem::error(codes::MISSING_KEY, message)
                 .at(general.file(), place, "`edition` is missing")
                 .at(general.file(), &newest, "a key of edition 5")
                 .help("add `edition = 5` under [general]")
         }
         None => {
-            Problem::warning(codes::EDITION_UPGRADED, "build.toml is of edition 4 and is read as edition 5")
+            Problem::warning(codes::EDITION_UPGRADED, "build.toml uses edition 4 and is read as edition 5")
                 .at(general.file(), place, "no `edition`, as in edition 4")
                 .help(format!("{UPDATE}, or add `edition = 5` under [general]; nothing else changes"))
         }
@@ -221,7 +223,7 @@ fn version_range(table: &mut Table<'_>) -> VersionRange {
     if let (Some(min), Some(max)) = (&range.min, &range.max)
         && min.value > max.value
     {
-        let message = format!("no version is at least {} and at most {}", min.value, max.value);
+        let message = format!("the version range is empty: {} is above {}", min.value, max.value);
         let problem = Problem::error(codes::EMPTY_RANGE, message)
             .at(table.file(), &min.span, "the lower bound")
             .at(table.file(), &max.span, "the upper bound")
@@ -245,14 +247,15 @@ fn framework(root: &mut Table<'_>) -> Option<Framework> {
         // A section that is misspelled or no table has been told, or will be.
         [] if is_there => {}
         [] => {
-            let problem = Problem::error(codes::NO_FRAMEWORK, "the file says nothing about the framework")
-                .help("add [torch] for compiled code, [torch-noarch] for a kernel that is Python alone, or [tvm-ffi]");
+            let problem = Problem::error(codes::NO_FRAMEWORK, "the file has no framework section").help(
+                "add [torch] for compiled code, [torch-noarch] for a kernel in Python only, or [tvm-ffi]",
+            );
             root.report(problem, &root.place(), "none of [torch], [torch-noarch] and [tvm-ffi]");
         }
         [_] => {}
         [(_, first), rest @ ..] => {
             let mut problem =
-                Problem::error(codes::SEVERAL_FRAMEWORKS, "a kernel has exactly one framework section")
+                Problem::error(codes::SEVERAL_FRAMEWORKS, "the file has more than one framework section")
                     .help("keep one of [torch], [torch-noarch] and [tvm-ffi]")
                     .at(root.file(), first, "the first");
             for (_, place) in rest {
@@ -337,7 +340,7 @@ fn kernels(table: Table<'_>) -> Vec<Option<Kernel>> {
         matches!(key.value.as_str(), "backend" | "depends" | "src")
             && !matches!(node.value(), DeValue::Table(_))
     }) {
-        let message = format!("`[kernel]` has a `{}`, and needs a name of its own for that", key.value);
+        let message = format!("`[kernel]` has a `{}`, but a kernel section needs a name", key.value);
         let problem = Problem::error(codes::WRONG_TYPE, message)
             .help("write [kernel.NAME] with a name that you choose, as in [kernel.norm_cuda]");
         table.report(problem, &table.place(), "a kernel without a name");
@@ -359,9 +362,10 @@ fn kernel(name: Option<Spanned<SectionName>>, mut table: Table<'_>) -> Option<Ke
     if let Some(backend) = &backend
         && matches!(backend.value, BackendId::Cann | BackendId::Neuron | BackendId::Tpu)
     {
-        let message = format!("a kernel for `{}` is not compiled", backend.value);
-        let problem = Problem::error(codes::BAD_VALUE, message)
-            .help("a kernel section is for cpu, cuda, metal, rocm or xpu; other backends are Python alone");
+        let message = format!("kernels for `{}` cannot be compiled", backend.value);
+        let problem = Problem::error(codes::BAD_VALUE, message).help(
+            "a kernel section is for cpu, cuda, metal, rocm or xpu; other backends support Python only",
+        );
         table.report(problem, &backend.span, "no compiled code for this backend");
         compiled = false;
     }

@@ -51,7 +51,7 @@ pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gr
     };
     if let Some(message) = missing {
         let problem = Problem::error(codes::GRADIENT, message).help(
-            "gradients are of floating-point outputs by floating-point inputs that are not overwritten",
+            "a gradient needs a floating-point output and a floating-point input that is not overwritten",
         );
         table.report(problem, &table.place(), "nothing to differentiate");
     }
@@ -137,7 +137,7 @@ fn refuse(tensor: &Tensor, defined: &Defined<'_>) -> Option<(&'static str, &'sta
     if !is_float(tensor, defined) {
         Some(("is not floating-point", "only inputs that are floating-point in every case have a gradient"))
     } else if places.any(|place| place.value == tensor.name.value) {
-        Some(("is overwritten", "autograd needs the values that an output in place replaces"))
+        Some(("is overwritten", "autograd needs the values that an in-place output replaces"))
     } else {
         None
     }

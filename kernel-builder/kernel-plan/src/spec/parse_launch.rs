@@ -128,8 +128,9 @@ fn tensor_map(
             && rank != length
         {
             let message = format!("`{what}` has {length} length(s) for {rank} dimension(s)");
-            let problem = Problem::error(codes::LAUNCH_LIMIT, message)
-                .help("one length for each dimension, outermost first; `shape` merges or splits dimensions");
+            let problem = Problem::error(codes::LAUNCH_LIMIT, message).help(
+                "write one length for each dimension, outermost first; `shape` merges or splits dimensions",
+            );
             table.report(problem, &table.place(), "the dimensions differ");
         }
     }
@@ -158,7 +159,7 @@ fn optional<T>(node: Option<Node<'_>>, read: impl Fn(&Node<'_>) -> Option<T>) ->
 fn kernels_of(node: &Node<'_>, memory: &Memory<'_>) -> Option<Vec<Kernel>> {
     if node.value().is_table() {
         let problem =
-            Problem::error(codes::WRONG_TYPE, "`launch.kernel` is one table, and must be a list of them")
+            Problem::error(codes::WRONG_TYPE, "`launch.kernel` must be a list of tables, but is one table")
                 .help("write the section with two brackets, [[launch.kernel]], once for each kernel");
         node.report(problem, &node.key(), "this is a table");
         return None;
@@ -250,7 +251,7 @@ fn dimensions(node: &Node<'_>, memory: &Memory<'_>) -> Option<Spanned<Vec<IntExp
     if !(1..=3).contains(&read.len()) {
         let message = format!("`{}` has {} dimensions", node.path(), read.len());
         let problem = Problem::error(codes::LAUNCH_LIMIT, message).help("write one to three: x, y, z");
-        node.report(problem, &node.span(), "one to three are possible");
+        node.report(problem, &node.span(), "must be one to three");
         return None;
     }
     Some(Spanned::new(read, node.span()))

@@ -80,11 +80,11 @@ fn is_free(key: &Spanned<String>, node: &Node<'_>, defined: &Defined<'_>) -> boo
     } else if key.value.parse::<Function>().is_ok() {
         "a function of the language"
     } else if matches!(key.value.as_str(), "true" | "false" | "and" | "or" | "not") {
-        "a word of the language"
+        "a keyword of the language"
     } else {
         return true;
     };
-    let message = format!("`{}` of [let] has the name of {what}", key.value);
+    let message = format!("`{}` of [let] has the same name as {what}", key.value);
     let problem = Problem::error(codes::DUPLICATE_NAME, message)
         .help("give it another name: expressions need to tell them apart");
     node.report(problem, &key.span, format!("{what} already"));
@@ -116,7 +116,7 @@ fn circles(table: &Table<'_>, entries: &[Entry<'_>], mut waiting: BTreeSet<usize
         let (first, second) = (names(&circle[0]), names(circle.get(1).unwrap_or(&circle[0])));
         let message = format!("`{first}` of [let] uses `{second}`{}", words.collect::<String>());
         let mut problem = Problem::error(codes::LET_CYCLE, message)
-            .help("a name may use others that do not lead back to it; write one of the expressions out");
+            .help("names of [let] must not use each other in a cycle; write one of the expressions out");
         for (place, used) in steps {
             let label = format!("uses `{}`", names(used));
             problem = problem.at(table.file(), &entries[*place].name.span, label);

@@ -115,7 +115,8 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         let problem =
             Problem::warning(codes::NO_WORKLOAD, "no workload is for verifying, so nothing can be verified")
                 .help("add [workload.small] with axes = { ... }, and give it odd lengths too");
-        let label = if written == 0 { "no [workload.NAME] at all" } else { "none of the workloads verifies" };
+        let label =
+            if written == 0 { "no [workload.NAME] at all" } else { "no workload has the purpose \"verify\"" };
         root.report(problem, &root.place(), label);
     }
     let flashinfer = root.table("flashinfer").map(flashinfer::flashinfer);
@@ -160,9 +161,12 @@ fn format(root: &mut Table<'_>) -> Option<()> {
     if found.value == FORMAT {
         return Some(());
     }
-    let message = format!("op.toml is of format {}, and this version reads format {FORMAT}", found.value);
+    let message = format!(
+        "op.toml uses format {}, but this version of kernelwright reads format {FORMAT}",
+        found.value
+    );
     let problem =
-        Problem::error(codes::OP_FORMAT, message).help("write `format = 1`, or use a newer kernelwright");
+        Problem::error(codes::OP_FORMAT, message).help("write `format = 1`, or update kernelwright");
     root.report(problem, &found.span, "another format");
     None
 }
@@ -193,14 +197,14 @@ fn axis_kind(mut table: Table<'_>) -> (Option<AxisKind>, bool) {
             let max = table.get::<u64>("max");
             leading = table.get::<bool>("leading").is_some_and(|leading| leading.value);
             if let Some(zero) = multiple_of.as_ref().filter(|multiple| multiple.value == 0) {
-                let problem = Problem::error(codes::BAD_VALUE, "nothing but zero is a multiple of zero")
-                    .help("leave `multiple-of` out, or write 1 or more");
+                let problem = Problem::error(codes::BAD_VALUE, "`multiple-of` cannot be 0")
+                    .help("remove `multiple-of`, or write 1 or more");
                 table.report(problem, &zero.span, "must be 1 or more");
             }
             if let (Some(min), Some(max)) = (&min, &max)
                 && min.value > max.value
             {
-                let message = format!("no length is at least {} and at most {}", min.value, max.value);
+                let message = format!("the range of lengths is empty: {} is above {}", min.value, max.value);
                 let problem = Problem::error(codes::EMPTY_RANGE, message)
                     .at(table.file(), &min.span, "the lower bound")
                     .at(table.file(), &max.span, "the upper bound")
@@ -214,8 +218,9 @@ fn axis_kind(mut table: Table<'_>) -> (Option<AxisKind>, bool) {
             })
         }
         other => {
-            let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a kind of axis"))
-                .help("the choice is \"var\" (each workload says) and \"const\" (with value = 128)");
+            let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a kind of axis")).help(
+                "valid values: \"var\" (each workload sets the length) and \"const\" (with value = 128)",
+            );
             table.report(problem, &kind.span, "here");
             return (None, false);
         }
@@ -231,15 +236,15 @@ fn dtypes(table: Table<'_>) -> Vec<TypeVariable> {
         .filter_map(|(key, node)| {
             let name = values::name::<PythonName>(&key, &node, codes::NOT_AN_IDENTIFIER);
             if key.value.parse::<Dtype>().is_ok() {
-                let message = format!("the type variable `{}` has the name of a dtype", key.value);
-                let problem = Problem::error(codes::DUPLICATE_NAME, message).help("call it T, for example");
+                let message = format!("the type variable `{}` has the same name as a dtype", key.value);
+                let problem =
+                    Problem::error(codes::DUPLICATE_NAME, message).help("rename it, for example to T");
                 node.report(problem, &key.span, "a dtype already");
             }
             let mut dtypes: Vec<Dtype> = Vec::new();
             if node.items()?.is_empty() {
-                let problem =
-                    Problem::error(codes::EMPTY_LIST, format!("`{}` ranges over no dtype", node.path()))
-                        .help("for example: T = [\"bf16\", \"f16\", \"f32\"]");
+                let problem = Problem::error(codes::EMPTY_LIST, format!("`{}` has no dtypes", node.path()))
+                    .help("for example: T = [\"bf16\", \"f16\", \"f32\"]");
                 node.report(problem, &node.span(), "at least one entry is needed");
             }
             for dtype in node.read::<Vec<Spanned<Dtype>>>()?.value {
@@ -294,19 +299,19 @@ fn cpu(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Cpu> {
 fn forward(mut table: Table<'_>, root: &Table<'_>, call: Option<&Call>) -> Option<Forward> {
     let regions = table.list::<RelPath>("regions");
     if regions.is_empty() {
-        let problem = Problem::error(codes::EMPTY_LIST, "`forward.regions` lists no file")
-            .help("name files like op.toml, one for each operator: regions = [\"mlp_1.toml\"]");
+        let problem = Problem::error(codes::EMPTY_LIST, "`forward.regions` is empty")
+            .help("list files in the format of op.toml, one for each operator: regions = [\"mlp_1.toml\"]");
         table.report(problem, &table.place(), "at least one entry is needed");
     }
     let others = ["launch", "cpu", "gradient"];
     for other in others.into_iter().filter(|other| root.toml().contains_key(*other)) {
-        let message = format!("[forward] and [{other}] exclude each other");
+        let message = format!("[forward] and [{other}] cannot be used together");
         let problem = Problem::error(codes::BAD_VALUE, message)
             .help(format!("the files of `forward.regions` have kernels; remove [{other}] here"));
         table.report(problem, &table.place(), "here");
     }
     if let Some(out) = call.and_then(|call| call.out.first()) {
-        let problem = Problem::error(codes::BAD_VALUE, "`call.out` is not supported beside [forward]")
+        let problem = Problem::error(codes::BAD_VALUE, "`call.out` is not supported with [forward]")
             .help("remove `out`: the function returns new tensors");
         table.report(problem, &out.span, "here");
     }
@@ -317,8 +322,9 @@ fn forward(mut table: Table<'_>, root: &Table<'_>, call: Option<&Call>) -> Optio
 fn tolerance(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Tolerance> {
     let accumulate = table.require::<Dtype>("accumulate", "accumulate = \"f32\"");
     if let Some(dtype) = accumulate.as_ref().filter(|dtype| !dtype.is_float()) {
-        let problem = Problem::error(codes::BAD_VALUE, format!("sums are not rounded in `{}`", dtype.value))
-            .help("`accumulate` is a floating-point dtype, nearly always f32");
+        let problem =
+            Problem::error(codes::BAD_VALUE, format!("sums cannot be accumulated in `{}`", dtype.value))
+                .help("`accumulate` must be a floating-point dtype, usually f32");
         table.report(problem, &dtype.span, "not a floating-point dtype");
     }
     let length = table.require_node("length", "length = \"hidden\"");

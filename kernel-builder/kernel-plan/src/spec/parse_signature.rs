@@ -74,7 +74,7 @@ fn axis_text(node: &Node<'_>) -> Option<Spanned<String>> {
     if node.value().as_integer().is_none() {
         return node.read();
     }
-    let message = format!("`{}` lists axes, and here is a length", node.path());
+    let message = format!("`{}` lists axes, but this is a length", node.path());
     let problem = Problem::error(codes::WRONG_TYPE, message).help(format!(
         "define an axis in [axes], as in n = {{ type = \"const\", value = {} }}, and write \"n\" here",
         &node.file().text[node.span()]
@@ -122,7 +122,7 @@ pub(crate) fn dtype(
     };
     let message = format!("`{}` is neither a type variable nor a dtype", text.value);
     let problem =
-        Problem::error(codes::UNKNOWN_DTYPE, message).help(format!("the choice is {}", choices.join(", ")));
+        Problem::error(codes::UNKNOWN_DTYPE, message).help(format!("valid values: {}", choices.join(", ")));
     table.report(problem, &text.span, label);
     None
 }
@@ -148,7 +148,7 @@ pub(crate) fn in_place(root: &Table<'_>, defined: &Defined<'_>) {
         let Some(place) = &output.inplace else { continue };
         if let Some(earlier) = taken.iter().find(|earlier| earlier.value == place.value) {
             let problem = Problem::error(codes::INPLACE, format!("two outputs overwrite `{}`", place.value))
-                .help("each output in place has an input of its own")
+                .help("each in-place output needs its own input")
                 .at(root.file(), &place.span, "the second")
                 .at(root.file(), &earlier.span, "the first");
             root.push(problem);
@@ -161,11 +161,11 @@ pub(crate) fn in_place(root: &Table<'_>, defined: &Defined<'_>) {
         let names =
             |tensor: &Tensor| -> Vec<_> { tensor.shape.iter().map(|axis| axis.value.clone()).collect() };
         let (reason, help) = if names(is) != names(was) {
-            ("has another shape", "an output in place has the axes of its input, in the same order")
+            ("has a different shape", "an in-place output must have the axes of its input, in the same order")
         } else if is.dtype.value != was.dtype.value {
-            ("has another dtype", "an output in place has the dtype of its input")
+            ("has a different dtype", "an in-place output must have the dtype of its input")
         } else if input.optional {
-            ("may be None", "an input that is overwritten is always passed: take `optional` away")
+            ("may be None", "an input that is overwritten must always be passed: remove `optional`")
         } else {
             continue;
         };
@@ -199,8 +199,8 @@ fn scalar(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Sca
         "int" => Some(ScalarValue::Int(0)),
         "bool" => Some(ScalarValue::Bool(false)),
         other => {
-            let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a type of scalar"))
-                .help("the choice is float, int, bool");
+            let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a scalar type"))
+                .help("valid values: float, int, bool");
             table.report(problem, &kind.span, "here");
             None
         }
@@ -208,8 +208,8 @@ fn scalar(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Sca
     table.finish();
     let (like, default) = (like?, default?);
     if let (ScalarValue::Bool(_), Some(bound)) = (like, min.as_ref().or(max.as_ref())) {
-        let problem = Problem::error(codes::BAD_VALUE, "a bool has no range")
-            .help("take `min` and `max` away; both values are allowed");
+        let problem = Problem::error(codes::BAD_VALUE, "a bool cannot have a range")
+            .help("remove `min` and `max`; both values are allowed");
         bound.report(problem, &bound.span(), "a bound of a bool");
         return None;
     }
@@ -218,7 +218,7 @@ fn scalar(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Sca
     if let (Some(least), Some(most)) = (&min, &max)
         && below(most.value, least.value)
     {
-        let message = format!("no value is at least {} and at most {}", least.value, most.value);
+        let message = format!("the range of values is empty: {} is above {}", least.value, most.value);
         let problem = Problem::error(codes::EMPTY_RANGE, message)
             .help("`max` is inclusive and must not be below `min`");
         default.report(problem, &most.span, "below `min`");
@@ -247,10 +247,10 @@ pub(crate) fn refuse_scalar(scalar: &Scalar, value: ScalarValue) -> Option<Probl
     let name = &scalar.name.value;
     let (message, help) = match (scalar.min, scalar.max) {
         (Some(min), _) if below(value, min) => {
-            (format!("{value} is below {min}, the least that `{name}` may be"), "choose a larger value")
+            (format!("{value} is below {min}, the minimum of `{name}`"), "choose a larger value")
         }
         (_, Some(max)) if below(max, value) => {
-            (format!("{value} is above {max}, the most that `{name}` may be"), "choose a smaller value")
+            (format!("{value} is above {max}, the maximum of `{name}`"), "choose a smaller value")
         }
         _ => return None,
     };
@@ -280,7 +280,7 @@ pub(crate) fn distinct_arguments(root: &Table<'_>, defined: &Defined<'_>, call: 
         let in_place = if returned == defined.outputs.len() { "" } else { " that are not in place" };
         let message = format!("`call.out` has {} keyword(s) for {returned} output(s){in_place}", out.len());
         let problem = Problem::error(codes::OUT_COUNT, message)
-            .help("name one keyword per output, in the order of [outputs], or leave `out` away");
+            .help("name one keyword per output, in the order of [outputs], or remove `out`");
         root.report(problem, &(first.span.start..last.span.end), "one per output");
     }
 }
@@ -291,8 +291,8 @@ fn distinct<'s>(root: &Table<'_>, names: impl Iterator<Item = &'s Spanned<Python
         match seen.iter().find(|earlier| earlier.value == name.value) {
             Some(earlier) => {
                 let problem =
-                    Problem::error(codes::DUPLICATE_NAME, format!("two {what}s are called `{}`", name.value))
-                        .help("every argument has a name of its own, and so has every output")
+                    Problem::error(codes::DUPLICATE_NAME, format!("two {what}s are named `{}`", name.value))
+                        .help("every argument and every output needs its own name")
                         .at(root.file(), &name.span, "the second")
                         .at(root.file(), &earlier.span, "the first");
                 root.push(problem);

@@ -51,7 +51,7 @@ pub(crate) fn tunables<'a>(
                 (&defined.dtype_names, "a type variable"),
             ];
             if let Some((_, what)) = taken.iter().find(|(names, _)| names.contains(&key.value)) {
-                let message = format!("the tunable `{}` has the name of {what}", key.value);
+                let message = format!("the tunable `{}` has the same name as {what}", key.value);
                 let problem = Problem::error(codes::DUPLICATE_NAME, message)
                     .help("give it another name: expressions need to tell them apart");
                 node.report(problem, &key.span, format!("{what} already"));
@@ -117,9 +117,11 @@ fn tunable<'a>(
     let default = Spanned::new(value(&default, Some(like))?, default.span());
     if !choice.contains(&default.value) {
         let texts: Vec<_> = choice.iter().map(ToString::to_string).collect();
-        let problem =
-            Problem::error(codes::TUNE_DEFAULT, format!("{} is not one of the values", default.value))
-                .help(format!("choose one of {}, or add it to `values`", texts.join(", ")));
+        let problem = Problem::error(
+            codes::TUNE_DEFAULT,
+            format!("the default {} is not one of the values", default.value),
+        )
+        .help(format!("choose one of {}, or add it to `values`", texts.join(", ")));
         list.report(problem, &default.span, "not among the values");
     }
     Some((Tunable { name: name?, values: choice, default, when: None }, when))

@@ -68,8 +68,9 @@ fn weight(table: &mut Table<'_>) -> Option<f64> {
     let Some(node) = table.node("weight") else { return Some(1.0) };
     let weight = node.read::<f64>()?;
     if weight.value <= 0.0 {
-        let problem = Problem::error(codes::BAD_VALUE, format!("a workload cannot weigh {}", weight.value))
-            .help("write a number above zero, or take the purpose \"bench\" away so that it does not count");
+        let problem =
+            Problem::error(codes::BAD_VALUE, format!("`weight` of a workload cannot be {}", weight.value))
+                .help("write a number above zero, or remove the purpose \"bench\" to exclude the workload");
         node.report(problem, &weight.span, "must be above zero");
     }
     Some(weight.value)
@@ -87,10 +88,13 @@ fn without(table: &mut Table<'_>, defined: &Defined<'_>) -> Vec<Spanned<PythonNa
         };
         let name = &input.tensor.name;
         if !input.optional {
-            let problem = Problem::error(codes::NOT_OPTIONAL, format!("`{}` is always passed", name.value))
-                .help(format!("add optional = true to `{}` in [inputs], if it may be None", name.value))
-                .at(table.file(), &text.span, "left out here")
-                .at(table.file(), &name.span, "not optional");
+            let problem = Problem::error(
+                codes::NOT_OPTIONAL,
+                format!("`{}` is not optional, so it must be passed", name.value),
+            )
+            .help(format!("add optional = true to `{}` in [inputs], if it may be None", name.value))
+            .at(table.file(), &text.span, "left out here")
+            .at(table.file(), &name.span, "not optional");
             table.push(problem);
         } else if names.iter().any(|earlier| earlier.value == name.value) {
             let problem = Problem::error(codes::DUPLICATE_NAME, format!("`{}` is listed twice", name.value))
@@ -146,7 +150,7 @@ fn choices<T: Read + Copy>(table: &mut Table<'_>, key: &'static str, example: &s
 
 fn empty(node: &Node<'_>, example: &str) {
     let problem = Problem::error(codes::EMPTY_LIST, format!("`{}` is empty", node.path()))
-        .help(format!("for example: {example}; leave it away for all"));
+        .help(format!("for example: {example}; remove the key to use all"));
     node.report(problem, &node.span(), "at least one entry is needed");
 }
 
@@ -177,7 +181,7 @@ fn axes(table: &Table<'_>, defined: &Defined<'_>) -> Option<BTreeMap<PythonName,
     }
     for axis in defined.axes.iter().filter(|axis| matches!(axis.kind, AxisKind::Var { .. })) {
         if !entries.iter().any(|(key, _)| key.value == axis.name.as_str()) {
-            let message = format!("the workload gives no length for `{}`", axis.name.value);
+            let message = format!("the workload has no length for `{}`", axis.name.value);
             let problem = Problem::error(codes::WORKLOAD_AXIS, message)
                 .help(format!("add {} = ... to `axes`", axis.name.value))
                 .at(table.file(), &table.place(), "incomplete")
@@ -194,23 +198,22 @@ fn refuse(axis: &Axis, length: u64) -> Option<Problem> {
     let name = &axis.name.value;
     let (message, help) = match axis.kind {
         AxisKind::Const(value) => (
-            format!("`{name}` is always {value}, so a workload does not choose it"),
-            format!("leave `{name}` away here, or make the axis variable"),
+            format!("`{name}` is always {value}, so a workload cannot set it"),
+            format!("remove `{name}` here, or make the axis variable"),
         ),
         AxisKind::Var { multiple_of, .. } if !length.is_multiple_of(multiple_of) => (
-            format!("{length} is not a multiple of {multiple_of}, as `{name}` must be"),
+            format!("`{name}` must be a multiple of {multiple_of}, but is {length}"),
             format!(
-                "{} and {} are",
+                "the nearest multiples are {} and {}",
                 length - length % multiple_of,
                 length - length % multiple_of + multiple_of
             ),
         ),
-        AxisKind::Var { min: Some(min), .. } if length < min => (
-            format!("{length} is below {min}, the least that `{name}` may be"),
-            "choose a larger length".to_owned(),
-        ),
+        AxisKind::Var { min: Some(min), .. } if length < min => {
+            (format!("{length} is below {min}, the minimum of `{name}`"), "choose a larger length".to_owned())
+        }
         AxisKind::Var { max: Some(max), .. } if length > max => (
-            format!("{length} is above {max}, the most that `{name}` may be"),
+            format!("{length} is above {max}, the maximum of `{name}`"),
             "choose a smaller length".to_owned(),
         ),
         AxisKind::Var { .. } => return None,
@@ -243,7 +246,7 @@ fn dtypes(node: &Node<'_>, defined: &Defined<'_>) -> Option<Vec<(PythonName, Vec
         (_, []) => {
             let problem = Problem::error(
                 codes::UNKNOWN_DTYPE,
-                "a workload chooses dtypes, and there is no type variable",
+                "the workload sets `dtypes`, but there is no type variable",
             )
             .help("define one, [dtypes] T = [\"bf16\", \"f32\"], and use it in inputs and outputs");
             node.report(problem, &node.span(), "nothing to choose");
@@ -261,9 +264,9 @@ fn narrowed(node: &Node<'_>, range: &TypeVariable) -> Option<Vec<Dtype>> {
     }
     for dtype in chosen.value.iter().filter(|dtype| !range.dtypes.contains(&dtype.value)) {
         let known: Vec<_> = range.dtypes.iter().map(|dtype| dtype.as_str()).collect();
-        let message = format!("`{}` does not range over `{}`", range.name.value, dtype.value);
+        let message = format!("the type variable `{}` does not include `{}`", range.name.value, dtype.value);
         let problem = Problem::error(codes::UNKNOWN_DTYPE, message).help(format!(
-            "`{}` is one of {}; add it under [dtypes] if it is",
+            "`{}` is one of {}; to allow another dtype, add it under [dtypes]",
             range.name.value,
             known.join(", ")
         ));

@@ -38,14 +38,14 @@ pub(crate) fn document<T>(
                 last = Some(message);
                 let help = syntax_help(message, file.text.get(..span.start).unwrap_or_default());
                 let problem =
-                    Problem::error(codes::SYNTAX, format!("not TOML: {}", error.message())).help(help);
+                    Problem::error(codes::SYNTAX, format!("not valid TOML: {}", error.message())).help(help);
                 sink.push(problem.at(file, &span, "here"));
             }
         }
         return (None, sink.into_sorted());
     }
     for newer in dialect::newer(&file.text) {
-        let message = format!("{} is TOML 1.1, and this file is TOML 1.0", newer.what);
+        let message = format!("{} requires TOML 1.1, but this file is TOML 1.0", newer.what);
         let problem = Problem::error(codes::SYNTAX, message).help(newer.instead);
         sink.push(problem.at(file, &newer.place, "here"));
     }
@@ -62,11 +62,13 @@ pub(crate) fn document<T>(
 /// What to do about a syntax error of the TOML parser; `before` is the text in front of it.
 fn syntax_help(message: &str, before: &str) -> &'static str {
     if message == "duplicate key" && before.ends_with("[[") {
-        "the file has `[NAME]` or `[NAME.x]` of the same name: write this one with single brackets too"
+        "the file already has `[NAME]` or `[NAME.x]` with this name: write this section in single brackets \
+         too"
     } else if message == "duplicate key" {
-        "this key or section is in the file already; keep one of the two"
+        "the file already has this key or section; keep one of the two"
     } else if message.starts_with("invalid boolean") || message.starts_with("string values must be quoted") {
-        "a text stands in straight quotes, as in \"MIT\"; true and false are lower-case; a comment begins with `#`"
+        "write a string in straight quotes, as in \"MIT\"; true and false are lower-case; a comment begins \
+         with `#`"
     } else if message.starts_with("key with no value") {
         "a key is followed by `=` and its value, as in name = \"fast-norm\""
     } else {
@@ -270,7 +272,7 @@ impl<'a> Node<'a> {
             }),
             DeValue::Array(_) if self.is_section() => {
                 let path = &self.path;
-                let message = format!("`[[{path}]]` is a list of sections, and one section is wanted");
+                let message = format!("`[[{path}]]` is a list of sections, but must be one section");
                 let name = if path == "kernel" { "kernel.NAME" } else { path };
                 let problem = Problem::error(codes::WRONG_TYPE, message)
                     .help(format!("write it in single brackets, once for each name: [{name}]"));
@@ -332,7 +334,7 @@ impl<'a> Node<'a> {
             _ => format!("for example: {example}"),
         };
         let problem =
-            Problem::error(codes::WRONG_TYPE, format!("`{}` must be {want}, and it is {found}", self.path))
+            Problem::error(codes::WRONG_TYPE, format!("`{}` must be {want}, but is {found}", self.path))
                 .help(help);
         self.report(problem, &span, format!("this is {found}"));
         None
@@ -408,7 +410,7 @@ impl Read for i64 {
 impl Read for u64 {
     fn read(node: &Node<'_>) -> Option<Self> {
         let value = i64::read(node)?;
-        Self::try_from(value).ok().or_else(|| node.out_of_range("a number that is zero or more"))
+        Self::try_from(value).ok().or_else(|| node.out_of_range("a number of zero or more"))
     }
 }
 

@@ -120,7 +120,7 @@ impl Read for Dtype {
         let text = node.value().as_str().filter(|text| !choices.contains(text));
         if let Some((text, dtype)) = text.and_then(|text| Some((text, Self::named_elsewhere(text)?))) {
             let problem = Problem::error(codes::UNKNOWN_DTYPE, format!("`{text}` is not a dtype"))
-                .help(format!("the choice is {}", choices.join(", ")));
+                .help(format!("valid values: {}", choices.join(", ")));
             node.report(problem, &node.span(), format!("did you mean `{dtype}`?"));
             return None;
         }
@@ -132,7 +132,7 @@ impl Read for PythonDependency {
     fn read(node: &Node<'_>) -> Option<Self> {
         let choices: Vec<_> = Self::ALL.iter().map(|choice| choice.as_str()).collect();
         parse_or(node, codes::PYTHON_DEPENDS, &choices, |_| {
-            format!("the client knows these alone, each in its section: {}", Self::homes())
+            format!("the client supports only these packages, each in its section: {}", Self::homes())
         })
     }
 }

@@ -100,13 +100,13 @@ pub struct Host {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NvccFallback {
     /// The flag changes what nvcc makes, not only how.
-    #[error("`{0}` is nvcc's alone")]
+    #[error("only nvcc supports `{0}`")]
     Flag(String),
     /// A line of the answer that no step has.
-    #[error("nvcc --dryrun printed a line of a new kind: {0}")]
+    #[error("nvcc --dryrun printed an unknown line: {0}")]
     Line(String),
     /// None of the architectures is known to the compiler, which would take its default.
-    #[error("nvcc {0} knows none of its architectures")]
+    #[error("nvcc {0} supports none of its architectures")]
     Archs(String),
     /// A step is missing, or there is one too many.
     #[error("nvcc --dryrun did not print {0}")]

@@ -14,7 +14,7 @@ checked_text!(
     /// `-` and `.` neither begin, end nor double one, and the name does not end in `.git`
     /// (huggingface_hub, utils/_validators.py).
     RepoId,
-    "a repository of the hub",
+    "a hub repository name",
     "write it as OWNER/NAME, with letters, digits, `-`, `_` and `.`, as in \"kernels-community/activation\"",
     |text| {
         let part = |part: &str| {
@@ -46,7 +46,7 @@ checked_text!(
     /// The name of a branch or tag, or a commit (git-check-ref-format(1)).
     GitRef,
     "a branch, tag or commit",
-    "git allows no space, no `~ ^ : ? * [ \\`, no `..`, no `@{`, and no part that begins with `.` or ends in `.lock`",
+    "git does not allow spaces, `~ ^ : ? * [ \\`, `..`, `@{`, or parts that begin with `.` or end in `.lock`",
     |text| {
         let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
         text.split('/').all(part)
@@ -64,7 +64,7 @@ checked_text!(
     /// A license: free text, usually an SPDX expression.
     License,
     "a license",
-    "name it in one line, best as SPDX does: \"Apache-2.0\", \"MIT OR BSD-3-Clause\"",
+    "name it in one line, preferably with its SPDX identifier: \"Apache-2.0\", \"MIT OR BSD-3-Clause\"",
     |text| !text.trim().is_empty() && !text.contains(char::is_control)
 );
 
@@ -127,7 +127,7 @@ impl FromStr for GitUrl {
             "write a URL ({}), as in \"https://github.com/owner/name\", or \"git@github.com:owner/name.git\"",
             GitUrl::SCHEMES.join(", ")
         );
-        Err(unit_error(text, "the address of a git repository", want))
+        Err(unit_error(text, "a git repository address", want))
     }
 }
 

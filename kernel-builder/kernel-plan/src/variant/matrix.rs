@@ -112,7 +112,7 @@ fn row(mut table: Table<'_>) -> Option<Row> {
         Ok(variant) => variant,
         Err(Some(mismatch)) => {
             let problem = Problem::error(codes::AXES, mismatch).help(
-                "a row has `torch` and `abi`, or `tvm-ffi`, with `cpu` and `os`; or it has `noarch = true` alone",
+                "a row has `torch` and `abi`, or `tvm-ffi`, with `cpu` and `os`; or only `noarch = true`",
             );
             table.report(problem, &place, "this row");
             None
@@ -134,12 +134,12 @@ fn variant(axes: &Axes, table: &Table<'_>) -> Result<Option<Variant>, Option<Str
     if axes.noarch.as_ref().is_some_and(|noarch| noarch.value) {
         let versions = [&axes.torch, &axes.tvm_ffi, &axes.toolkit].into_iter().any(Option::is_some);
         if versions || axes.abi.is_some() || axes.cpu.is_some() || axes.os.is_some() {
-            return Err(Some("a row of Python alone has neither versions nor a machine".to_owned()));
+            return Err(Some("a row with `noarch = true` cannot have versions or a machine".to_owned()));
         }
         return Ok(Some(Variant::Noarch(Noarch::For(backend.value))));
     }
     let (Some(cpu), Some(os)) = (&axes.cpu, &axes.os) else {
-        return Err(Some("compiled code is for one `cpu` and one `os`".to_owned()));
+        return Err(Some("a row of compiled code needs `cpu` and `os`".to_owned()));
     };
     let framework = match (&axes.torch, &axes.abi, &axes.tvm_ffi) {
         (Some(torch), Some(abi), None) => {
@@ -147,9 +147,11 @@ fn variant(axes: &Axes, table: &Table<'_>) -> Result<Option<Variant>, Option<Str
         }
         (None, None, Some(version)) => Framework::TvmFfi(version.value),
         (Some(_), None, None) => return Err(Some("`torch` needs `abi`".to_owned())),
-        (None, Some(_), _) => return Err(Some("`abi` is torch's, and there is no `torch`".to_owned())),
-        (Some(_), _, Some(_)) => return Err(Some("`torch` and `tvm-ffi` exclude each other".to_owned())),
-        (None, None, None) => return Err(Some("nothing says what the code plugs into".to_owned())),
+        (None, Some(_), _) => return Err(Some("`abi` requires `torch`".to_owned())),
+        (Some(_), _, Some(_)) => {
+            return Err(Some("`torch` and `tvm-ffi` cannot be used together".to_owned()));
+        }
+        (None, None, None) => return Err(Some("`torch` or `tvm-ffi` is missing".to_owned())),
     };
     let toolkit = toolkit(table, backend, axes.toolkit.as_ref());
     Ok(toolkit
@@ -185,7 +187,7 @@ fn agree(variant: &Variant, id: &Spanned<VariantId>, table: &Table<'_>) {
     let follows = variant.id();
     if follows != id.value {
         let problem = Problem::error(codes::ID_MISMATCH, format!("`{}` is not the id of this row", id.value))
-            .help(format!("the axes say `{follows}`"));
+            .help(format!("write `{follows}`, which follows from the axes"));
         table.report(problem, &id.span, "does not follow from the axes");
     } else if follows.as_str().parse() != Ok(*variant) {
         let problem = Problem::error(codes::AXES, format!("`{follows}` would be read as another variant")).help(

@@ -70,7 +70,7 @@ impl fmt::Display for Unfit {
             Self::FreeThreaded => {
                 f.write_str("compiled code does not load into a free-threaded Python before 3.15")
             }
-            Self::Machine => f.write_str("it is for another machine"),
+            Self::Machine => f.write_str("built for another machine"),
             Self::Torch(version) => write!(f, "torch is {}", or_none(version)),
             Self::Tag => f.write_str("torch has another C++ ABI"),
             Self::TvmFfi(version) => write!(f, "tvm-ffi is {}", or_none(version)),

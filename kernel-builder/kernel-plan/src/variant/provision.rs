@@ -72,7 +72,7 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine(cpu, os) => write!(f, "it needs a machine with {cpu} and {os}"),
-            Self::Backend(backend) => write!(f, "this version compiles nothing for {backend}"),
+            Self::Backend(backend) => write!(f, "this version cannot compile for {backend}"),
             Self::Torch(version, known) => {
                 write!(f, "this version has no toolchain for torch {version} ({known})")
             }
@@ -85,8 +85,8 @@ impl fmt::Display for Missing {
             Self::Tool(why) => f.write_str(why),
             Self::DeviceTorch(version, backend, found) => write!(
                 f,
-                "the full ABI needs the headers of a torch {version} that was built for {backend}, installed in the \
-                 active Python: {found}"
+                "the full ABI needs the headers of torch {version} built for {backend} in the active \
+                 Python: {found}"
             ),
             Self::Provider(others) => {
                 let others: Vec<_> = others.iter().map(|provider| provider.as_str()).collect();

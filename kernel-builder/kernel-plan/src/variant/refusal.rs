@@ -37,7 +37,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Undeclared(backend) => write!(f, "`general.backends` does not list {backend}"),
-            Self::Framework(section, row) => write!(f, "the project has {section}, and this is for {row}"),
+            Self::Framework(section, row) => {
+                write!(f, "the project has {section}, but this variant is for {row}")
+            }
             Self::NoKernel(backend) => {
                 write!(f, "no [kernel.NAME] is for {backend}")
             }
@@ -49,13 +51,13 @@ impl fmt::Display for Refusal {
                 )
             }
             Self::WantsFull(backend) => write!(f, "`torch.stable-abi` does not cover {backend}"),
-            Self::BelowFloor(floor) => write!(f, "`torch.stable-abi` asks for torch {floor} or later"),
+            Self::BelowFloor(floor) => write!(f, "`torch.stable-abi` requires torch {floor} or later"),
             Self::TorchRange(version) => {
                 write!(f, "`torch.minver` or `torch.maxver` excludes torch {version}")
             }
             Self::CudaRange(version) => write!(f, "[general.cuda] excludes CUDA {version}"),
             Self::CudaMinver(least) => {
-                write!(f, "`cuda-minver` of every kernel asks for CUDA {least} or later")
+                write!(f, "`cuda-minver` of every kernel requires CUDA {least} or later")
             }
             Self::Covered(id) => write!(f, "{id} loads there too, with the same code (needs --all)"),
         }

@@ -76,16 +76,16 @@ pub fn select(
     }
     let name = &spec.general.name.value;
     let (code, message, help) = if elsewhere == 0 {
-        (codes::NOTHING_SELECTED, format!("no variant is right for `{name}`"), "why not")
+        (codes::NOTHING_SELECTED, format!("no variant matches `{name}`"), "reasons")
     } else {
-        let message = format!("no variant of `{name}` can be built here");
-        (codes::NOT_BUILDABLE, message, "what is right for the project, and what is missing")
+        let message = format!("no variant of `{name}` can be built on this machine");
+        (codes::NOT_BUILDABLE, message, "variants that match the project, and what is missing")
     };
     let told =
         explained.iter().filter(|row| elsewhere == 0 || matches!(row.decision, Decision::Elsewhere(_)));
     let reasons = reasons(told).join("\n");
     Err(Problem::error(code, message)
-        .at(&spec.file, &spec.general.backends.span, "the backends that it is for")
+        .at(&spec.file, &spec.general.backends.span, "the backends of the project")
         .help(format!("{help}:\n{reasons}")))
 }
 

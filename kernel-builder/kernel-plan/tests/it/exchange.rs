@@ -208,7 +208,11 @@ fn workloads_are_a_list_or_lines_of_either_kind() {
     let other = workloads.text.replace("\"definition\": \"rmsnorm_h4096\"", "\"definition\": \"another\"");
     let (made, problems) = imported(&definition.text, &(other + &workloads.text));
     assert_eq!(made, wanted);
-    assert!(render(&problems).contains("2 workloads are of other definitions"), "{}", render(&problems));
+    assert!(
+        render(&problems).contains("2 workloads belong to definitions other than"),
+        "{}",
+        render(&problems)
+    );
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn a_name_of_let_is_for_tune_and_launch() {
         let help = found.and_then(|problem| problem.help.as_deref());
         assert_eq!(
             help,
-            Some("names of [let] are for [tune] and [launch]; write the expression out here"),
+            Some("names of [let] can be used only in [tune] and [launch]; write the expression out here"),
             "{to}"
         );
     }

@@ -399,13 +399,13 @@ fn a_function_in_parts_names_the_files_of_its_operators() {
     assert!(parsed("").0.is_none());
     let (forward, problems) = parsed("\n[forward]\nregions = [\"a.toml\", \"b.toml\"]\n");
     assert_eq!((forward.map(|forward| forward.regions.len()), problems), (Some(2), String::new()));
-    assert!(parsed("\n[forward]\nregions = []\n").1.contains("lists no file"));
+    assert!(parsed("\n[forward]\nregions = []\n").1.contains("`forward.regions` is empty"));
     let both = "\n[forward]\nregions = [\"a.toml\"]\n[gradient]\nbackward = true\n";
-    assert!(parsed(both).1.contains("[forward] and [gradient] exclude each other"));
+    assert!(parsed(both).1.contains("[forward] and [gradient] cannot be used together"));
     let out = text("\n[forward]\nregions = [\"a.toml\"]\n")
         .replace("[call]\n", "[call]\nout = [\"out\", \"scale\"]\n");
     let (_, problems) = spec::parse_op(SourceFile::new("op.toml", out));
-    assert!(render(&problems).contains("`call.out` is not supported beside [forward]"));
+    assert!(render(&problems).contains("`call.out` is not supported with [forward]"));
     // Values may be rounded on the way.
     let rounded = text("").replace("[tolerance]\n", "[tolerance]\nfrom-rounded = true\n");
     let (op, problems) = spec::parse_op(SourceFile::new("op.toml", rounded));

@@ -38,23 +38,27 @@ fn capabilities_against_both_ends_of_the_range() {
     // Who names no release takes the code that each has.
     check("", "cuda-capabilities = [\"8.0\", \"12.0\"]", &[]);
     let all = "maxver = \"13.0\"";
-    check(all, "cuda-capabilities = [\"8.0\", \"12.0\"]", &["note: CUDA 12.6 does not compile for 12.0"]);
+    check(
+        all,
+        "cuda-capabilities = [\"8.0\", \"12.0\"]",
+        &["note: CUDA 12.6 does not support capability 12.0"],
+    );
     check("minver = \"12.8\"", "cuda-capabilities = [\"8.0\", \"12.0\"]", &[]);
     check("", "cuda-minver = \"12.8\"\ncuda-capabilities = [\"12.0\"]", &[]);
     check(
         all,
         "cuda-capabilities = [\"8.0\", \"10.3\"]",
-        &["note: CUDA 12.6 and 12.8 do not compile for 10.3"],
+        &["note: CUDA 12.6 and 12.8 do not support capability 10.3"],
     );
     check(
         "maxver = \"12.8\"",
         "cuda-capabilities = [\"8.0\", \"10.3\"]",
-        &["error: no CUDA that the project is built with compiles for 10.3"],
+        &["error: no CUDA version of the project supports capability 10.3"],
     );
     check(
         "",
         "cuda-capabilities = [\"12.0\"]",
-        &["error: CUDA 12.6 compiles for none of the capabilities of kernel `norm`"],
+        &["error: CUDA 12.6 supports none of the capabilities of kernel `norm`"],
     );
 }
 
@@ -63,7 +67,7 @@ fn a_capability_that_no_fetched_compiler_knows_is_not_left_out_silently() {
     for (bounds, number) in [("", "5.0"), ("maxver = \"13.0\"", "7.0"), ("", "6.1+PTX")] {
         let plain = number.trim_end_matches("+PTX");
         let want = format!(
-            "warning: the fetched CUDA compiler has no code for {plain}; builds with it leave it out"
+            "warning: the downloaded CUDA compiler does not support capability {plain}; builds with it omit this capability"
         );
         check(bounds, &format!("cuda-capabilities = [\"8.0\", \"{number}\"]"), &[want.as_str()]);
     }
@@ -92,7 +96,9 @@ fn a_range_that_no_variant_lies_in_is_said_once() {
     check(
         "maxver = \"12.8\"",
         "cuda-minver = \"13.0\"",
-        &["error: kernel `norm` is never built: every CUDA of the project is below its `cuda-minver`"],
+        &[
+            "error: kernel `norm` is never built: every CUDA version of the project is below its `cuda-minver`",
+        ],
     );
 }
 

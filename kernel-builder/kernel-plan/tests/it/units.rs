@@ -263,7 +263,7 @@ fn dtypes_know_their_size_and_torch_name() {
 #[test]
 fn an_error_says_how_to_write_it() {
     insta::assert_snapshot!("9".parse::<Capability>().expect_err("refused"), @r#"`9` is not a CUDA capability; write it as in "9.0", "9.0a", "10.0f" or "12.0+PTX""#);
-    insta::assert_snapshot!("f8".parse::<Dtype>().expect_err("refused"), @"`f8` is not a dtype; the choice is bf16, f16, f32, f64, f8e4m3, f8e5m2, i8, i16, i32, i64, bool");
+    insta::assert_snapshot!("f8".parse::<Dtype>().expect_err("refused"), @"`f8` is not a dtype; valid values: bf16, f16, f32, f64, f8e4m3, f8e5m2, i8, i16, i32, i64, bool");
 }
 
 proptest! {

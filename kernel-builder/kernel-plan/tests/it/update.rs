@@ -304,7 +304,7 @@ fn what_cannot_be_told_of_old_editions_is_asked_for() {
 
     spec::missing_key
 
-      × nothing in the file says for which backends the kernel is
+      × the file does not list the backends of the kernel
        ╭─[build.toml:1:2]
      1 │ [general]
        ·  ───┬───
@@ -315,7 +315,7 @@ fn what_cannot_be_told_of_old_editions_is_asked_for() {
 
     spec::edition
 
-      × `nvidia-cutlass-dsl` stands among packages that are not of CUDA alone
+      × `nvidia-cutlass-dsl` is only for CUDA, but is listed with other packages
        ╭─[build.toml:4:18]
      3 │ cuda-minver = "12.4"
      4 │ python-depends = ["einops", "nvidia-cutlass-dsl"]
@@ -329,7 +329,7 @@ fn what_cannot_be_told_of_old_editions_is_asked_for() {
     insta::assert_snapshot!(refusal(inline), @r#"
     spec::edition
 
-      × what edition 5 wants cannot be added to the file as it is written
+      × the keys of edition 5 cannot be added to the file in its present form
        ╭─[build.toml:1:1]
      1 │ general = { name = "x-y", license = "MIT" }
        · ───┬───
@@ -341,14 +341,14 @@ fn what_cannot_be_told_of_old_editions_is_asked_for() {
     insta::assert_snapshot!(refusal("[general]\nname = \"x-y\"\nedition = 7\n"), @r#"
     spec::edition
 
-      × build.toml is of edition 7, and this version knows editions 1 to 5
+      × build.toml uses edition 7, but this version of kernelwright reads editions 1 to 5
        ╭─[build.toml:3:11]
      2 │ name = "x-y"
      3 │ edition = 7
        ·           ┬
        ·           ╰── not one of them
        ╰────
-      help: use a newer kernelwright for a newer edition
+      help: update kernelwright to read a newer edition
     "#);
 }
 

@@ -36,9 +36,9 @@ pub(super) fn number(
     }
     let message = format!("{what} cannot be {number}");
     let help = if most == i64::MAX {
-        format!("it is at least {least}")
+        format!("it must be at least {least}")
     } else {
-        format!("it is between {least} and {most}")
+        format!("it must be between {least} and {most}")
     };
     Err(LaunchError::limit(message, help, &expr.tree().span))
 }
@@ -51,7 +51,7 @@ pub(super) fn grid(kernel: &Kernel, bindings: &Bindings) -> Result<[u32; 3], Lau
 /// Threads of a block.
 pub(super) fn block(kernel: &Kernel, bindings: &Bindings) -> Result<[u32; 3], LaunchError> {
     let block = lengths(&kernel.block, bindings, 1, BLOCK, "block")?;
-    product(&block, THREADS, "threads of a block", &kernel.block.span)?;
+    product(&block, THREADS, "threads per block", &kernel.block.span)?;
     Ok(block)
 }
 
@@ -63,11 +63,11 @@ pub(super) fn cluster(
 ) -> Result<Option<[u32; 3]>, LaunchError> {
     let Some(cluster) = &kernel.cluster else { return Ok(None) };
     let lengths = lengths(cluster, bindings, 1, [CLUSTER; 3], "cluster")?;
-    product(&lengths, CLUSTER, "blocks of a cluster", &cluster.span)?;
+    product(&lengths, CLUSTER, "blocks per cluster", &cluster.span)?;
     if grid.iter().zip(&lengths).any(|(blocks, length)| !blocks.is_multiple_of(*length)) {
         let message =
             format!("a grid of {} does not divide into clusters of {}", times(grid), times(&lengths));
-        let help = "the grid is a multiple of the cluster in x, y and z, as in ceil_div(rows, 2) * 2";
+        let help = "the grid must be a multiple of the cluster in x, y and z, as in ceil_div(rows, 2) * 2";
         return Err(LaunchError::limit(message, help, &kernel.grid.span));
     }
     Ok(Some(lengths))
@@ -132,7 +132,7 @@ fn product(lengths: &[u32; 3], most: i64, what: &str, span: &Range<usize>) -> Re
         return Ok(());
     }
     let message = format!("{} are {product} {what}", times(lengths));
-    Err(LaunchError::limit(message, format!("at most {most} are possible"), span))
+    Err(LaunchError::limit(message, format!("at most {most} are allowed"), span))
 }
 
 fn times(lengths: &[u32; 3]) -> String {

@@ -44,20 +44,21 @@ impl Context<'_> {
         let described = self.described(map, workspaces)?;
         let rank = described.shape.len();
         if rank == 0 || rank > RANK {
-            let message = format!("the tensor map `{name}` is of {rank} dimensions");
+            let message = format!("the tensor map `{name}` has {rank} dimensions");
             return Err(fail(message, "tensor maps have 1 to 5; `shape` merges or splits them"));
         }
         if map.interleave != Interleave::None && rank < INTERLEAVED {
-            let message = format!("the tensor map `{name}` is interleaved and of {rank} dimension(s)");
+            let message = format!("the interleaved tensor map `{name}` has {rank} dimension(s)");
             return Err(fail(message, "interleaved tensor maps have 3 to 5; `shape` splits dimensions"));
         }
         if map.interleave == Interleave::B32 && map.swizzle != Swizzle::B32 {
-            let message = format!("the tensor map `{name}` is interleaved by 32 bytes and not swizzled so");
+            let message =
+                format!("the tensor map `{name}` is interleaved by 32 bytes, but not swizzled by 32 bytes");
             return Err(fail(message, "interleave = \"32b\" needs swizzle = \"32b\""));
         }
         if let Some(length) = described.shape.iter().find(|length| !(1..=LENGTH).contains(*length)) {
             let message = format!("the tensor map `{name}` has a dimension of {length}");
-            return Err(fail(message, "it is between 1 and 4294967296; exclude others with `when`"));
+            return Err(fail(message, "it must be between 1 and 4294967296; exclude others with `when`"));
         }
         let size = described.dtype.size_bytes() as u64;
         let mut strides: Vec<u64> =
@@ -86,27 +87,29 @@ impl Context<'_> {
             return Err(fail(message, "one length for each dimension, outermost first"));
         }
         if map.interleave == Interleave::None && element_strides.first().is_some_and(|stride| *stride != 1) {
-            let message = format!("the tensor map `{name}` leaves out elements of the innermost dimension");
-            let help = "that is ignored without an interleave; the last of `element-strides` is 1";
+            let message = format!("the tensor map `{name}` skips elements of the innermost dimension");
+            let help = "this has no effect without an interleave; set the last of `element-strides` to 1";
             return Err(fail(message, help));
         }
         let inner = box_lengths.first().map_or(0, |length| u64::from(*length)) * size;
         if map.interleave == Interleave::None {
             if !inner.is_multiple_of(16) {
                 let message = format!("the innermost dimension of the box of `{name}` is {inner} bytes");
-                return Err(fail(message, "it is a multiple of 16 bytes"));
+                return Err(fail(message, "it must be a multiple of 16 bytes"));
             }
             if let Some(most) = map.swizzle.inner_bytes().filter(|most| inner > *most) {
                 let message = format!("the innermost dimension of the box of `{name}` is {inner} bytes");
-                let help = format!("with swizzle = \"{}\" it is at most {most}", map.swizzle);
+                let help = format!("with swizzle = \"{}\" it must be at most {most}", map.swizzle);
                 return Err(fail(message, &help));
             }
         }
         // Floating-point numbers of 8 bits travel as bytes.
         if map.oob_fill == OobFill::Nan && (!described.dtype.is_float() || size == 1) {
-            let message =
-                format!("outside of `{}` no NaN is read, its dtype is {}", map.tensor.value, described.dtype);
-            let help = "take `oob-fill` away: zeros are read; NaN takes bf16, f16, f32 or f64";
+            let message = format!(
+                "`oob-fill` cannot be NaN for `{}`: its dtype is {}",
+                map.tensor.value, described.dtype
+            );
+            let help = "remove `oob-fill` to read zeros; NaN requires bf16, f16, f32 or f64";
             return Err(fail(message, help));
         }
         Ok(ConcreteTensorMap {
@@ -137,7 +140,7 @@ impl Context<'_> {
         let tensor = tensors.find(|tensor| tensor.name == *name);
         let own = if let Some(tensor) = tensor.map(|tensor| self.case.memory_of(tensor)) {
             if tensor.omitted {
-                let message = format!("`{name}` is not given, and a kernel takes a tensor map of it");
+                let message = format!("`{name}` is not passed, but a kernel takes a tensor map of it");
                 return Err(fail(message, "start that kernel with when = \"given(...)\""));
             }
             let (strides, dense) = (tensor.strides(), tensor.is_dense());
@@ -147,7 +150,7 @@ impl Context<'_> {
             Described { dtype: workspace.dtype, shape: workspace.shape.clone(), strides, dense: true }
         } else {
             return Err(fail(
-                format!("`{name}` is no tensor of the case"),
+                format!("`{name}` is not a tensor of the case"),
                 "name an input, output or workspace",
             ));
         };
@@ -158,8 +161,11 @@ impl Context<'_> {
         }
         let count = |shape: &[u64]| shape.iter().try_fold(1u64, |count, length| count.checked_mul(*length));
         if !own.dense || count(&shape) != count(&own.shape) {
-            let message = format!("`{name}` of shape {:?} cannot be seen in shape {shape:?}", own.shape);
-            return Err(fail(message, "another shape has as many elements, and the tensor is dense"));
+            let message = format!("`{name}` of shape {:?} cannot be viewed as shape {shape:?}", own.shape);
+            return Err(fail(
+                message,
+                "both shapes must have the same number of elements, and the tensor must be dense",
+            ));
         }
         let strides = row_major(&shape);
         Ok(Described { shape, strides, ..own })

@@ -97,7 +97,7 @@ pub enum Cause {
     #[error("divides by zero")]
     DivisionByZero,
     /// More than 64 bits.
-    #[error("is beyond what 64 bits hold")]
+    #[error("does not fit in 64 bits")]
     Overflow,
     /// A name without a value, or a call with the wrong arguments. Reading an op.toml excludes it.
     #[error("has no value here")]

@@ -145,7 +145,7 @@ impl<'t> Parser<'t> {
             Token::Word("not") => Err(SyntaxError {
                 span,
                 message: "`not` needs parentheses here".to_owned(),
-                label: "binds less than the operator before it".to_owned(),
+                label: "has lower precedence than the operator before it".to_owned(),
                 help: "write it as in `a + (not b)`".to_owned(),
             }),
             Token::Word("true") => node(ExprKind::Boolean(true), span, 1),
@@ -212,7 +212,7 @@ impl<'t> Parser<'t> {
             (message.to_owned(), start..last.len())
         } else {
             let text = &self.text[found.span.clone()];
-            (format!("`{text}` does not belong here in an expression"), found.span.clone())
+            (format!("unexpected `{text}` in the expression"), found.span.clone())
         };
         let help = self.instead(found).unwrap_or_else(|| {
             "for example: \"ceil_div(rows, 4)\" or \"rows > 1 and hidden % 8 == 0\"".to_owned()
@@ -224,10 +224,10 @@ impl<'t> Parser<'t> {
     fn instead(&self, found: &Lexeme<'_>) -> Option<String> {
         let doubled = |symbol| self.text[..found.span.start].ends_with(symbol);
         match found.token {
-            Token::Symbol("*") if doubled("*") => Some("there is no power; multiply".to_owned()),
+            Token::Symbol("*") if doubled("*") => Some("powers are not supported; multiply".to_owned()),
             Token::Symbol("/") if doubled("/") => Some("write `/`: it rounds down".to_owned()),
             Token::Symbol(symbol @ ("<" | ">")) if doubled(symbol) => {
-                Some("there is no shift; multiply or divide by a power of two".to_owned())
+                Some("shifts are not supported; multiply or divide by a power of two".to_owned())
             }
             Token::Word("if" | "else") => Some(NO_CHOICE.to_owned()),
             Token::Word(word) => {
@@ -264,18 +264,20 @@ fn number(word: &str, span: Range<usize>) -> Result<i64, SyntaxError> {
         return fail(format!("`{word}` is neither a number nor a name"), "here", help);
     }
     if word.ends_with('_') || word.contains("__") {
-        return fail(format!("`{word}` is not a number"), "here", "`_` stands between two digits");
+        return fail(format!("`{word}` is not a number"), "here", "`_` must be between two digits");
     }
     match word.replace('_', "").parse() {
         Ok(number) => Ok(number),
-        Err(_) => {
-            fail(format!("{word} does not fit"), "too large", "a number is at most 9223372036854775807")
-        }
+        Err(_) => fail(
+            format!("{word} does not fit in 64 bits"),
+            "too large",
+            "a number is at most 9223372036854775807",
+        ),
     }
 }
 
 const NO_CHOICE: &str =
-    "there is no choice between two values; write two kernels with `when`, or use min and max";
+    "conditional values are not supported; write two kernels with `when`, or use min and max";
 
 /// A character of no token; `before` is the text up to it.
 fn stray(found: char, start: usize, before: &str) -> SyntaxError {
@@ -287,16 +289,16 @@ fn stray(found: char, start: usize, before: &str) -> SyntaxError {
         '|' => "write `or`",
         '!' => "write `not`, or `!=`",
         '.' | '[' if follows_name => {
-            "a length has the name of its axis, and a stride is written `stride(input, 0)`; there is nothing else \
-              in a name to look up"
+            "write the name of the axis for a length, and `stride(input, 0)` for a stride; `.` and `[` are \
+             not supported"
         }
-        '.' => "expressions have whole numbers only",
+        '.' => "expressions support whole numbers only",
         '?' => NO_CHOICE,
-        '\'' | '"' => "there are no texts; of a dtype, `sizeof(T)` is known",
-        '^' => "there is no power; multiply",
+        '\'' | '"' => "strings are not supported; for the size of a dtype write `sizeof(T)`",
+        '^' => "powers are not supported; multiply",
         _ => {
-            "an expression has numbers, names, + - * / %, comparisons, and, or, not, and calls such as \
-              ceil_div(a, b)"
+            "an expression can use numbers, names, + - * / %, comparisons, and, or, not, and calls such as \
+             ceil_div(a, b)"
         }
     };
     SyntaxError {
@@ -310,7 +312,7 @@ fn stray(found: char, start: usize, before: &str) -> SyntaxError {
 fn chained(span: &Range<usize>) -> SyntaxError {
     SyntaxError {
         span: span.clone(),
-        message: "comparisons do not chain".to_owned(),
+        message: "comparisons cannot be chained".to_owned(),
         label: "the second comparison".to_owned(),
         help: "write both with `and`, as in `1 <= rows and rows <= 8`".to_owned(),
     }
@@ -321,7 +323,7 @@ fn too_deep(span: Range<usize>) -> SyntaxError {
         span,
         message: format!("the expression is nested deeper than {MAX_DEPTH} levels"),
         label: "here".to_owned(),
-        help: "take parentheses away, or make it shorter".to_owned(),
+        help: "remove parentheses, or shorten the expression".to_owned(),
     }
 }
 

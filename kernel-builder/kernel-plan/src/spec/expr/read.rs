@@ -27,10 +27,9 @@ pub(crate) fn checked(node: &Node<'_>, mut expr: Expr, scope: &Scope) -> Option<
     scope.resolve(&mut expr);
     let size = expr.size();
     if size.parts > MAX_PARTS || size.depth > MAX_DEPTH {
-        let message = format!("`{expr}` is too large with its names written out");
-        let help = format!(
-            "at most {MAX_PARTS} parts, {MAX_DEPTH} levels deep, are possible; use fewer names of [let] in each other"
-        );
+        let message = format!("`{expr}` is too large after its names are expanded");
+        let help =
+            format!("the limit is {MAX_PARTS} parts and {MAX_DEPTH} levels; nest fewer names of [let]");
         let problem = Problem::error(codes::EXPRESSION, message).help(help);
         node.report(problem, &expr.span, format!("{} parts, {} levels", size.parts, size.depth));
         return None;
@@ -69,7 +68,7 @@ pub(crate) fn integers(node: &Node<'_>, scope: &Scope) -> Option<Vec<IntExpr>> {
 }
 
 fn wrong_type<T>(node: &Node<'_>, found: &Expr, want: Type, is: Type) -> Option<T> {
-    let message = format!("`{}` needs {}, and `{found}` is {}", node.path(), want.words(), is.words());
+    let message = format!("`{}` needs {}, but `{found}` is {}", node.path(), want.words(), is.words());
     node.report(mismatch(message, want), &found.span, format!("this is {}", is.words()));
     None
 }

@@ -114,7 +114,7 @@ impl Scope {
     fn want(&self, operand: &Expr, want: Type, whose: &str, complaints: &mut Vec<ScopeProblem>) -> bool {
         let Some(found) = self.check(operand, complaints) else { return false };
         if found != want {
-            let message = format!("`{whose}` needs {}, and `{operand}` is {}", want.words(), found.words());
+            let message = format!("`{whose}` needs {}, but `{operand}` is {}", want.words(), found.words());
             complaints.push((
                 mismatch(message, want),
                 operand.span.clone(),
@@ -135,8 +135,8 @@ impl Scope {
             Some(Kind::Broken) => None,
             Some(Kind::Float) => {
                 let message =
-                    format!("`{name}` is a float, and expressions have whole numbers and conditions");
-                let help = "an argument of a kernel takes it as { f32 = \"...\" }";
+                    format!("`{name}` is a float, but expressions support only whole numbers and conditions");
+                let help = "pass it as a kernel argument: { f32 = \"...\" }";
                 let problem = Problem::error(codes::EXPRESSION_TYPE, message).help(help);
                 complaints.push((problem, span.clone(), "this is a float".to_owned()));
                 None
@@ -166,10 +166,11 @@ impl Scope {
         {
             ("this is a dtype".to_owned(), format!("its size in bytes is sizeof({name})"))
         } else if self.tensors.iter().any(|tensor| tensor.name == name.as_str()) {
-            let help = "an expression has axes, not tensors; stride(x, 0) and given(x) tell of a tensor x";
+            let help = "use axes, not tensors; only stride(x, 0) and given(x) take a tensor x";
             ("this is a tensor".to_owned(), help.to_owned())
         } else if self.barred.iter().any(|barred| barred == name.as_str()) {
-            let help = "names of [let] are for [tune] and [launch]; write the expression out here";
+            let help =
+                "names of [let] can be used only in [tune] and [launch]; write the expression out here";
             ("this is a name of [let]".to_owned(), help.to_owned())
         } else {
             let label = did_you_mean(name.as_str(), known.iter().copied(), "not defined");
@@ -217,16 +218,16 @@ impl Scope {
                 let message = format!("`{argument}` is neither a type variable nor a dtype");
                 let dtypes: Vec<_> = self.dtypes.iter().map(String::as_str).collect();
                 let choices = dtypes.into_iter().chain(Dtype::ALL.iter().map(|dtype| dtype.as_str()));
-                let help = format!("the choice is {}", choices.collect::<Vec<_>>().join(", "));
+                let help = format!("valid values: {}", choices.collect::<Vec<_>>().join(", "));
                 let problem = Problem::error(codes::EXPRESSION_NAME, message).help(help);
-                complaints.push((problem, argument.span.clone(), "no dtype".to_owned()));
+                complaints.push((problem, argument.span.clone(), "not a dtype".to_owned()));
                 None
             }
             Function::Given => {
                 let tensor = self.tensor(arguments.first()?, complaints)?;
                 if !tensor.optional {
-                    let message = format!("`{}` is always given", tensor.name);
-                    let help = "`given` asks for an input with optional = true; leave the condition away";
+                    let message = format!("`{}` is always passed", tensor.name);
+                    let help = "`given` is for an input with optional = true; remove the condition";
                     let problem = Problem::error(codes::EXPRESSION_NAME, message).help(help);
                     complaints.push((problem, whole.span.clone(), "always true".to_owned()));
                 }
@@ -245,7 +246,7 @@ impl Scope {
             let message = format!("`{dimension}` is not a dimension of `{}`", tensor.name);
             let help = match rank {
                 0 => "a tensor without dimensions has no strides".to_owned(),
-                _ => format!("it has {rank}; the outermost is 0, the innermost {}", rank - 1),
+                _ => format!("it has {rank} dimension(s); the outermost is 0, the innermost {}", rank - 1),
             };
             let problem = Problem::error(codes::EXPRESSION_NAME, message).help(help);
             complaints.push((problem, dimension.span.clone(), "no such dimension".to_owned()));
@@ -265,10 +266,10 @@ impl Scope {
             let text = argument.to_string();
             let label = did_you_mean(&text, known.iter().copied(), "not a tensor");
             let help = match known.as_slice() {
-                [] => "tensors have no place in this expression".to_owned(),
+                [] => "tensors are not supported in this expression".to_owned(),
                 known => listed("the tensors", known),
             };
-            let message = format!("`{text}` is no input or output");
+            let message = format!("`{text}` is not an input or output");
             let problem = Problem::error(codes::EXPRESSION_NAME, message).help(help);
             complaints.push((problem, argument.span.clone(), label));
         }
@@ -279,7 +280,7 @@ impl Scope {
 /// Something of another type than `want`.
 pub(super) fn mismatch(message: String, want: Type) -> Problem {
     let help = match want {
-        Type::Integer => "a condition has no number; choose one with two kernels and `when`",
+        Type::Integer => "a condition has no numeric value; write two kernels with `when`",
         Type::Boolean => "compare it, as in `rows > 1`",
     };
     Problem::error(codes::EXPRESSION_TYPE, message).help(help)

@@ -60,7 +60,7 @@ impl<'a> Memory<'a> {
             if let Some((_, first, earlier)) = taken.iter().find(|(known, ..)| *known == name) {
                 let problem =
                     Problem::error(codes::DUPLICATE_NAME, format!("`{name}` is both {earlier} and {what}"))
-                        .help("arguments of kernels name either, so each needs a name of its own")
+                        .help("kernel arguments use both by name, so each needs its own name")
                         .at(table.file(), &span, what)
                         .at(table.file(), first, *earlier);
                 table.push(problem);
@@ -112,9 +112,10 @@ impl<'a> Memory<'a> {
             }
             DeValue::Table(_) => self.typed(node),
             _ => {
-                let problem = Problem::error(codes::KERNEL_ARGUMENT, "a value is passed with its type")
-                    .help("write it as in { i32 = 4 } or { f32 = \"eps\" }");
-                node.report(problem, &node.span(), "of which type?");
+                let problem =
+                    Problem::error(codes::KERNEL_ARGUMENT, "a value needs a type to be passed to a kernel")
+                        .help("write it as in { i32 = 4 } or { f32 = \"eps\" }");
+                node.report(problem, &node.span(), "no type");
                 None
             }
         }
@@ -141,9 +142,10 @@ impl<'a> Memory<'a> {
                 return;
             }
         };
-        let problem = Problem::error(codes::KERNEL_ARGUMENT, format!("`{name}` is passed with its type"))
-            .help(format!("write {example}, as the kernel declares it"));
-        node.report(problem, &text.span, "of which type?");
+        let problem =
+            Problem::error(codes::KERNEL_ARGUMENT, format!("`{name}` needs a type to be passed to a kernel"))
+                .help(format!("write {example}, with the type that the kernel declares"));
+        node.report(problem, &text.span, "no type");
     }
 
     /// `{ TYPE = value }`.
@@ -155,9 +157,11 @@ impl<'a> Memory<'a> {
         let place = table.place();
         let entries = table.entries().len();
         if entries != 1 {
-            let problem =
-                Problem::error(codes::KERNEL_ARGUMENT, format!("an argument has one type, not {entries}"))
-                    .help("write it as in { i32 = \"hidden\" }; the types are i32, i64, bool, f32, f64");
+            let problem = Problem::error(
+                codes::KERNEL_ARGUMENT,
+                format!("an argument must have exactly one type, not {entries}"),
+            )
+            .help("write it as in { i32 = \"hidden\" }; the types are i32, i64, bool, f32, f64");
             table.report(problem, &place, "here");
             return None;
         }
@@ -188,11 +192,10 @@ impl<'a> Memory<'a> {
                     .filter(|scalar| matches!(scalar.default.value, ScalarValue::Float(_)))
                     .map(|scalar| scalar.name.as_str())
                     .collect();
-                let label = did_you_mean(&text.value, known.iter().copied(), "no float");
+                let label = did_you_mean(&text.value, known.iter().copied(), "not a float");
                 let help = match known.as_slice() {
-                    [] => {
-                        "a floating-point argument is a scalar of [scalars] with type = \"float\"".to_owned()
-                    }
+                    [] => "a floating-point argument must be a scalar of [scalars] with type = \"float\""
+                        .to_owned(),
                     known => format!("the floats are {}", known.join(", ")),
                 };
                 let message = format!("`{}` is not a scalar of type float", text.value);
@@ -206,7 +209,7 @@ impl<'a> Memory<'a> {
 /// What to say of a name that is none of `known`.
 fn unknown(name: &str, what: &str, known: &[&str]) -> (Problem, String) {
     let label = did_you_mean(name, known.iter().copied(), "not defined");
-    let problem = Problem::error(codes::UNKNOWN_TENSOR, format!("`{name}` is no {what}"))
-        .help(format!("the choice is {}", known.join(", ")));
+    let problem = Problem::error(codes::UNKNOWN_TENSOR, format!("`{name}` is not an {what}"))
+        .help(format!("valid names: {}", known.join(", ")));
     (problem, label)
 }

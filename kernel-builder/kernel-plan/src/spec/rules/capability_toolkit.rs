@@ -51,13 +51,13 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
     let empty = cuda.iter().find(|cuda| !known.iter().any(|(_, releases)| releases.contain(**cuda)));
     if let (true, Some(empty), Some((first, _))) = (useful, empty, known.first()) {
         let message =
-            format!("CUDA {empty} compiles for none of the capabilities of kernel `{}`", kernel.name.value);
+            format!("CUDA {empty} supports none of the capabilities of kernel `{}`", kernel.name.value);
         problems.push(
             Problem::error(codes::CAPABILITY_TOOLKIT, message)
                 .at(&project.build.file, &first.span, "this one and those beside it")
                 .help(format!(
-                    "add a capability that it knows, or leave CUDA {empty} out by `minver` or `maxver` under \
-                     [general.cuda]"
+                    "add a capability that it supports, or exclude CUDA {empty} with `minver` or `maxver` \
+                     under [general.cuda]"
                 )),
         );
     }
@@ -70,21 +70,32 @@ fn never(
     releases: Releases,
     cuda: &[Version],
 ) -> Problem {
-    let message = format!("no CUDA that the project is built with compiles for {}", capability.number());
+    let message = format!("no CUDA version of the project supports capability {}", capability.number());
     Problem::error(codes::CAPABILITY_TOOLKIT, message)
         .at(&project.build.file, &capability.span, wanted(releases, cuda))
-        .help(format!("it is built with CUDA {}; remove the capability, or change the range", list(cuda)))
+        .help(format!(
+            "the project is built with CUDA {}; remove the capability, or change the range",
+            list(cuda)
+        ))
 }
 
 /// The compiler that is fetched is of a newer release, for builds with an older CUDA as well.
 fn withdrawn(project: &Project<'_>, capability: &Spanned<Capability>, releases: Releases) -> Problem {
     let number = capability.number();
     let last = releases.last.map(|last| last.to_string()).unwrap_or_default();
-    let message = format!("the fetched CUDA compiler has no code for {number}; builds with it leave it out");
+    let message = format!(
+        "the downloaded CUDA compiler does not support capability {number}; builds with \
+         it omit this capability"
+    );
     Problem::warning(codes::CAPABILITY_TOOLKIT, message)
-        .at(&project.build.file, &capability.span, format!("the last CUDA that knows it is {last}"))
+        .at(
+            &project.build.file,
+            &capability.span,
+            format!("CUDA {last} is the last version that supports it"),
+        )
         .help(format!(
-            "an installed CUDA {} to {last} compiles for {number}, with `--toolchain system`; else remove the capability",
+            "for {number}, use an installed CUDA {} to {last} with `--toolchain system`; otherwise remove \
+             the capability",
             releases.first
         ))
 }
@@ -97,11 +108,12 @@ fn sometimes(
 ) -> Problem {
     let number = capability.number();
     let verb = if without.len() == 1 { "does" } else { "do" };
-    let message = format!("CUDA {} {verb} not compile for {number}", list(without));
+    let message = format!("CUDA {} {verb} not support capability {number}", list(without));
     Problem::note(codes::CAPABILITY_TOOLKIT, message)
         .at(&project.build.file, &capability.span, wanted(releases, without))
         .help(format!(
-            "builds for CUDA {} have no code for {number}; `minver` and `maxver` under [general.cuda] leave them out",
+            "builds for CUDA {} have no code for {number}; exclude them with `minver` and `maxver` under \
+             [general.cuda]",
             list(without)
         ))
 }
@@ -112,7 +124,7 @@ fn wanted(releases: Releases, cuda: &[Version]) -> String {
     let last = releases.last.filter(|last| cuda.iter().any(|cuda| cuda > last));
     match (too_old, last) {
         (true, Some(last)) => format!("needs CUDA {} to {last}", releases.first),
-        (false, Some(last)) => format!("the last CUDA that knows it is {last}"),
-        _ => format!("the first CUDA that knows it is {}", releases.first),
+        (false, Some(last)) => format!("CUDA {last} is the last version that supports it"),
+        _ => format!("CUDA {} is the first version that supports it", releases.first),
     }
 }

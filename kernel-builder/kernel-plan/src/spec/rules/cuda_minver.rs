@@ -23,18 +23,18 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
                 return None;
             }
             let message = format!(
-                "kernel `{}` is never built: every CUDA of the project is below its `cuda-minver`",
+                "kernel `{}` is never built: every CUDA version of the project is below its `cuda-minver`",
                 kernel.name.value
             );
             let problem = Problem::error(codes::CUDA_MINVER, message).at(
                 &build.file,
                 &minver.span,
-                "above all of them",
+                "above every CUDA version of the project",
             );
             let built = format!("the project is built with CUDA {}", list(&cuda));
             let problem = match &build.general.cuda.max {
                 Some(max) => problem
-                    .at(&build.file, &max.span, "the newest that is allowed")
+                    .at(&build.file, &max.span, "the newest version allowed")
                     .help(format!("{built}; lower `cuda-minver`, or raise `maxver`")),
                 None => problem.help(format!("{built}; lower `cuda-minver`")),
             };

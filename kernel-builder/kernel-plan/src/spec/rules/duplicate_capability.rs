@@ -16,7 +16,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             let help = if first.ptx == again.ptx {
                 "remove one of them"
             } else {
-                "keep the one with `+PTX`: it has the machine code as well"
+                "keep the one with `+PTX`: it includes the machine code"
             };
             let message = format!("capability {} is listed twice", again.number());
             Some(

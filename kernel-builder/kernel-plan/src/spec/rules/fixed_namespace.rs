@@ -39,11 +39,14 @@ fn in_cpp(file: &Arc<SourceFile>, registration: &cpp::Registration) -> Option<Pr
     let (message, label) = if argument == EXTENSION {
         (
             format!("`{name}` does not expand `{EXTENSION}`"),
-            format!("registers in a namespace that is called {EXTENSION}"),
+            format!("registers in a namespace named {EXTENSION}"),
         )
     } else {
         (
-            format!("`{name}` registers in the namespace `{argument}`, whatever the version of the kernel"),
+            format!(
+                "`{name}` registers in the namespace `{argument}`, which is the same for every version \
+                 of the kernel"
+            ),
             "two versions cannot be loaded together, and `_ops.py` does not find these operators".to_owned(),
         )
     };
@@ -58,7 +61,8 @@ fn in_python(file: &Arc<SourceFile>, registration: &python::Registration) -> Opt
         return None;
     }
     let message = format!(
-        "`torch.library.{}` names the namespace `{namespace}`, whatever the version of the kernel",
+        "`torch.library.{}` uses the namespace `{namespace}`, which is the same for every version of the \
+         kernel",
         registration.function
     );
     Some(

@@ -19,13 +19,13 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             }
             let help = match headers::newest(library, backend) {
                 Some(other) => format!("for {backend} write \"{}\"", other.as_str()),
-                None => format!("remove it: {backend} has nothing like it"),
+                None => format!("remove it: {backend} has no equivalent"),
             };
             let message =
-                format!("`{}` is for {only}, and this kernel is for {backend}", depends.value.as_str());
+                format!("`{}` is for {only}, but this kernel is for {backend}", depends.value.as_str());
             Some(
                 Problem::warning(codes::FOREIGN_DEPENDENCY, message)
-                    .at(&project.build.file, &depends.span, format!("for {only} alone"))
+                    .at(&project.build.file, &depends.span, format!("only for {only}"))
                     .at(&project.build.file, &kernel.backend.span, "the kernel's backend")
                     .help(help),
             )

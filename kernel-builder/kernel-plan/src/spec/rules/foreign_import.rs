@@ -47,15 +47,17 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
                     format!("add \"{depend}\" to `python-depends` under {}", section(depend.backend()))
                 }
                 None if is_beside(project, path, module) => {
-                    format!("`{module}` is a module of this kernel: write `from . import {module}`, with a dot")
+                    format!(
+                        "`{module}` is a module of this kernel: write `from . import {module}`, with a dot"
+                    )
                 }
                 None => {
-                    "a kernel imports the standard library, torch and what `python-depends` names; do without it, or \
-                     import it inside `try`"
+                    "a kernel may import the standard library, torch and the packages in `python-depends`; \
+                     remove this import, or put it inside `try`"
                         .to_owned()
                 }
             };
-            let message = format!("nothing promises that `{module}` is installed where the kernel is loaded");
+            let message = format!("`{module}` may not be installed where the kernel is loaded");
             let (problem, label) = if import.place == Place::Plain {
                 (Problem::warning(codes::FOREIGN_IMPORT, message), "imported when the kernel is loaded")
             } else {

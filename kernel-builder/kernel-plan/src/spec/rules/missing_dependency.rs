@@ -35,14 +35,17 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
             }
             told.push(library);
             let (name, wanted) = (&kernel.name.value, wanted.as_str());
-            let message =
-                format!("kernel `{name}` includes `{}`, and its `depends` does not list {}", outside.include.path, library.name());
+            let message = format!(
+                "kernel `{name}` includes `{}`, but its `depends` does not list {}",
+                outside.include.path,
+                library.name()
+            );
             Some(
                 Problem::warning(codes::MISSING_DEPENDENCY, message)
                     .at(outside.file, &outside.include.span, "included here")
                     .help(format!(
-                        "add \"{wanted}\" to `depends` of [kernel.{name}]: a header that is found here by chance is missing \
-                         elsewhere"
+                        "add \"{wanted}\" to `depends` of [kernel.{name}]: otherwise the header may be \
+                         missing on another machine"
                     )),
             )
         })

@@ -39,7 +39,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         _ => (
             format!("the Python package `{package}` has no `{INIT}`"),
             "the package of this kernel".to_owned(),
-            format!("add `{wanted}`, with what callers import"),
+            format!("add `{wanted}`, with the names that callers import"),
         ),
     };
     let problem = Problem::error(codes::MISSING_PACKAGE, message).help(help);

@@ -15,8 +15,10 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     for (compiled, backend) in project.compiled() {
         for (include, certain) in &compiled.outside {
             if *certain && headers::is_pybind(&include.path) && !project.has_vendored(&include.path) {
-                let message =
-                    format!("`{}` brings pybind11, which Python's limited API does not allow", include.path);
+                let message = format!(
+                    "`{}` includes pybind11, which does not support Python's limited API",
+                    include.path
+                );
                 let problem = Problem::error(codes::PYBIND, message).help(help);
                 problems.push(problem.at(compiled.file, &include.span, "this does not compile"));
             }
@@ -24,7 +26,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         for registration in &compiled.cpp.registrations {
             let certain = compiled.certain && registration.condition.under(backend) == Some(true);
             if certain && registration.name == "PYBIND11_MODULE" {
-                let message = "a module of pybind11 needs more than Python's limited API";
+                let message = "a pybind11 module does not support Python's limited API";
                 let problem = Problem::error(codes::PYBIND, message).help(help);
                 problems.push(problem.at(compiled.file, &registration.span, "this does not compile"));
             }

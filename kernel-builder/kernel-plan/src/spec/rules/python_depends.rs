@@ -27,7 +27,7 @@ fn misplaced(
     listed: Option<BackendId>,
     depend: &Spanned<PythonDependency>,
 ) -> Problem {
-    let message = format!("`{}` is not among the Python packages of {}", depend.value, section(listed));
+    let message = format!("`{}` is not a Python package that {} may list", depend.value, section(listed));
     let allowed: Vec<_> = PythonDependency::allowed(listed).map(PythonDependency::as_str).collect();
     let help = match (depend.backend(), allowed.as_slice()) {
         (None, _) => {

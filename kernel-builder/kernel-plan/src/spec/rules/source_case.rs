@@ -16,7 +16,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         .filter_map(|(file, path, real)| {
             let real = real?;
             let message = format!("the project has `{real}`, not `{}`", path.value);
-            let help = "write it in upper and lower case as it is on disk: most file systems tell them apart";
+            let help = "use the same upper and lower case as on disk: most file systems are case-sensitive";
             Some(
                 Problem::error(codes::SOURCE_CASE, message)
                     .at(file, &path.span, "upper and lower case differ")

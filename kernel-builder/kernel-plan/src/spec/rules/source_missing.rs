@@ -35,8 +35,8 @@ fn missing_file(
         return None;
     }
     if project.files.iter().any(|known| known.is_under(&path.value)) {
-        let message = format!("`{}` is a folder, and a file is wanted", path.value);
-        let help = "name the files in it one by one; folders with headers belong into `include`";
+        let message = format!("`{}` is a folder, not a file", path.value);
+        let help = "list its files one by one; folders with headers belong in `include`";
         let problem = Problem::error(codes::SOURCE_MISSING, message).help(help);
         return Some(problem.at(file, &path.span, "a folder"));
     }
@@ -44,11 +44,11 @@ fn missing_file(
     let label = did_you_mean(path.as_str(), candidates, "no such file");
     let message = format!("the project has no file `{}`", path.value.as_str().escape_debug());
     let help = if path.as_str().contains(char::is_control) {
-        "between double quotes `\\` begins an escape, as `\\n` for a new line; write paths with `/`"
+        "between double quotes `\\` begins an escape, such as `\\n` for a new line; write paths with `/`"
     } else if path.as_str().contains(['*', '?', '[']) {
-        "patterns are not expanded: name the files one by one"
+        "patterns are not supported: list the files one by one"
     } else {
-        "paths start at the project's folder; add the file, or take it out of the list"
+        "paths are relative to the project folder; add the file, or remove it from the list"
     };
     Some(Problem::error(codes::SOURCE_MISSING, message).at(file, &path.span, label).help(help))
 }
@@ -64,13 +64,13 @@ fn missing_folder(project: &Project<'_>, path: &Spanned<RelPath>) -> Option<Prob
         return None;
     }
     if project.files.contains(&path.value) {
-        let message = format!("`{}` is a file, and a folder is wanted", path.value);
-        let problem = Problem::error(codes::SOURCE_MISSING, message).help("name the folder that it lies in");
+        let message = format!("`{}` is a file, not a folder", path.value);
+        let problem = Problem::error(codes::SOURCE_MISSING, message).help("name the folder that contains it");
         return Some(problem.at(&project.build.file, &path.span, "a file"));
     }
     let parents = project.files.iter().filter_map(|known| known.as_str().rsplit_once('/'));
     let label = did_you_mean(path.as_str(), parents.map(|(folder, _)| folder), "no such folder");
     let message = format!("the project has no folder `{}`", path.value);
-    let help = "include folders start at the project's folder and hold at least one file";
+    let help = "include folders are relative to the project folder and contain at least one file";
     Some(Problem::error(codes::SOURCE_MISSING, message).at(&project.build.file, &path.span, label).help(help))
 }

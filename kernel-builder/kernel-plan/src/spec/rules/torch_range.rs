@@ -30,7 +30,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         .map(|floor| {
             let message = format!("no variant is built for torch {} or later", floor.value);
             Problem::error(codes::TORCH_RANGE, message)
-                .at(&build.file, &floor.span, "the oldest torch that the stable ABI is for")
+                .at(&build.file, &floor.span, "the oldest torch of the stable ABI")
                 .help(format!("there are variants for torch {}", list(&allowed)))
         })
         .collect()

@@ -22,7 +22,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
                 format!("kernel `{name}` uses backend `{backend}`, which `general.backends` does not list");
             Problem::error(codes::UNDECLARED_BACKEND, message)
                 .at(&build.file, &kernel.backend.span, "used here")
-                .at(&build.file, &build.general.backends.span, "the declared set")
+                .at(&build.file, &build.general.backends.span, "the declared backends")
                 .help(format!("add \"{backend}\" to `general.backends`, or remove [kernel.{name}]"))
         })
         .collect()

@@ -31,24 +31,24 @@ fn refuse(project: &Project<'_>, capability: &Spanned<Capability>, others: bool)
         CapabilitySupport::In(_) => return None,
         CapabilitySupport::Nowhere => (
             others,
-            format!("no CUDA toolkit compiles for capability {major}.{minor}"),
+            format!("no CUDA toolkit supports capability {major}.{minor}"),
             format!(
-                "the known ones are {}",
+                "known capabilities: {}",
                 nvcc::with_suffix(CapabilitySuffix::None).collect::<Vec<_>>().join(", ")
             ),
         ),
         CapabilitySupport::NoSuffix => (
             false,
-            format!("{major}.{minor} has no form with `{}`", suffix.as_str()),
+            format!("capability {major}.{minor} does not support the suffix `{}`", suffix.as_str()),
             format!(
-                "write \"{major}.{minor}\"; with `{}` there are {}",
+                "write \"{major}.{minor}\"; capabilities with `{}`: {}",
                 suffix.as_str(),
                 nvcc::with_suffix(suffix).collect::<Vec<_>>().join(", ")
             ),
         ),
     };
     let problem = if left_out {
-        Problem::warning(codes::UNKNOWN_CAPABILITY, format!("{message}; it is left out"))
+        Problem::warning(codes::UNKNOWN_CAPABILITY, format!("{message}; it is ignored"))
     } else {
         Problem::error(codes::UNKNOWN_CAPABILITY, message)
     };

@@ -30,7 +30,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     unlisted
         .map(|(source, header)| {
             Problem::warning(codes::UNLISTED_HEADER, format!("`{section}.src` does not list `{header}`"))
-                .at(&project.build.file, &source.span, "its header lies beside it")
+                .at(&project.build.file, &source.span, "its header is in the same folder")
                 .help(format!(
                     "add \"{header}\" to `{section}.src`; a sandboxed build copies only the listed files"
                 ))

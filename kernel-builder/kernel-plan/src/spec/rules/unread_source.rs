@@ -16,14 +16,14 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             let (reason, help) = match why {
                 Unread::TooLong { limit } => (
                     format!("it is longer than {limit} bytes"),
-                    "it is compiled all the same; nothing is said about what it includes",
+                    "it is still compiled, but its includes are not checked",
                 ),
                 Unread::NotText => ("it is not UTF-8".to_owned(), "save it as UTF-8"),
                 // No compiler reads it either: `unreadable_source`.
                 Unread::Refused(_) => return None,
             };
             let (file, span, label) = project.mention(path);
-            let message = format!("`{path}` was not looked at: {reason}");
+            let message = format!("`{path}` was not checked: {reason}");
             Some(Problem::warning(codes::UNREAD_SOURCE, message).at(file, span, label).help(help))
         })
         .collect()

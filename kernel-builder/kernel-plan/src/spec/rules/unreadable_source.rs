@@ -16,9 +16,9 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     refused
         .map(|(path, why)| {
             let (file, span, label) = project.mention(path);
-            Problem::error(codes::UNREADABLE_SOURCE, format!("cannot read `{path}`: {why}"))
+            Problem::error(codes::UNREADABLE_SOURCE, format!("failed to read `{path}`: {why}"))
                 .at(file, span, label)
-                .help("replace it by a regular file that you may read, or remove it from the project")
+                .help("replace it with a regular file that you can read, or remove it from the project")
         })
         .collect()
 }

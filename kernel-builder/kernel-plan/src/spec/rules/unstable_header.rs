@@ -25,8 +25,9 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             let header = &outside.include.path;
             // What brings pybind11 has a problem of its own.
             if outside.certain && headers::is_unstable(header) && !headers::is_pybind(header) {
-                let message =
-                    format!("`{header}` is outside of torch's stable ABI, which `stable-abi` promises");
+                let message = format!(
+                    "`{header}` is not part of torch's stable ABI, which `torch.stable-abi` requires"
+                );
                 problems.push(
                     Problem::warning(codes::UNSTABLE_HEADER, message)
                         .at(outside.file, &outside.include.span, format!("included for {backend}"))

@@ -37,7 +37,7 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
             );
             Problem::note(codes::UNUSED_DEPENDENCY, message)
                 .at(&project.build.file, &depends.span, "not included")
-                .help("remove it, unless it is used in a way that no `#include` shows")
+                .help("remove it, unless the kernel uses it without an `#include`")
         })
         .collect()
 }

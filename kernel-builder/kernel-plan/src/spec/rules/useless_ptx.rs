@@ -16,12 +16,14 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         .map(|capability| {
             let (specific, plain) =
                 (capability.number(), format!("{}.{}", capability.major, capability.minor));
-            let message =
-                format!("the PTX of `{specific}` runs on no GPU but {plain}, which has machine code already");
+            let message = format!(
+                "the PTX of `{specific}` runs only on GPUs of capability {plain}, which already \
+                 have machine code"
+            );
             Problem::warning(codes::USELESS_PTX, message)
                 .at(&project.build.file, &capability.span, "`+PTX` adds nothing here")
                 .help(format!(
-                    "write \"{specific}\", and for later GPUs add one without `a`, such as \"{plain}+PTX\""
+                    "write \"{specific}\"; for later GPUs add one without `a`, such as \"{plain}+PTX\""
                 ))
         })
         .collect()

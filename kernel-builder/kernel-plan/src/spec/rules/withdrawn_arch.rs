@@ -17,17 +17,19 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
     let file = &project.build.file;
     let withdrawn: Vec<_> = kernel.rocm_archs.iter().filter(|arch| !hipcc::compiles(&arch.value)).collect();
     if let (Some(first), true) = (withdrawn.first(), withdrawn.len() == kernel.rocm_archs.len()) {
-        let message =
-            format!("no architecture of kernel `{}` is one that ROCm 7 compiles for", kernel.name.value);
-        let problem =
-            Problem::error(codes::WITHDRAWN_ARCH, message).at(file, &first.span, "and no other is listed");
+        let message = format!("no architecture of kernel `{}` is supported by ROCm 7", kernel.name.value);
+        let problem = Problem::error(codes::WITHDRAWN_ARCH, message).at(
+            file,
+            &first.span,
+            "no other architecture is listed",
+        );
         return vec![problem.help("write \"gfx942\"")];
     }
     let warn = |arch: &&Spanned<RocmArch>| {
-        let message = format!("`{}` was never sold, and ROCm 7 does not compile for it", arch.value);
+        let message = format!("`{}` was never sold, and ROCm 7 does not support it", arch.value);
         Problem::warning(codes::WITHDRAWN_ARCH, message)
-            .at(file, &arch.span, "left out")
-            .help("remove it; the GPUs that were sold are \"gfx942\"")
+            .at(file, &arch.span, "ignored")
+            .help("remove it; the GPUs that were sold use \"gfx942\"")
     };
     withdrawn.iter().map(warn).collect()
 }

@@ -59,9 +59,10 @@ fn plan(mut root: Table<'_>, file: &Arc<SourceFile>, license: Option<&License>) 
         let span = number.as_ref().map_or_else(|| general.place(), |number| number.span.clone());
         let found =
             number.map_or_else(|| "another edition".to_owned(), |number| format!("edition {}", number.value));
-        let message = format!("build.toml is of {found}, and this version knows editions 1 to {WANTED}");
+        let message =
+            format!("build.toml uses {found}, but this version of kernelwright reads editions 1 to {WANTED}");
         let problem =
-            Problem::error(codes::EDITION, message).help("use a newer kernelwright for a newer edition");
+            Problem::error(codes::EDITION, message).help("update kernelwright to read a newer edition");
         general.report(problem, &span, "not one of them");
         return None;
     };
@@ -82,7 +83,7 @@ fn plan(mut root: Table<'_>, file: &Arc<SourceFile>, license: Option<&License>) 
     let (text, changes) = rewrite(&general, file, from, number.map(|number| number.span), license)
         .filter(|(text, _)| DeTable::parse(text).is_ok())
         .or_else(|| {
-            let message = "what edition 5 wants cannot be added to the file as it is written";
+            let message = "the keys of edition 5 cannot be added to the file in its present form";
             let problem = Problem::error(codes::EDITION, message)
                 .help("write its tables as sections, [general] and [kernel.NAME], and try again");
             general.report(problem, &general.place(), "a section, or the tables below it");

@@ -100,8 +100,10 @@ fn hipified(root: &toml_edit::Table, name: &str, kernel: &Item, general: &Table<
     let copy = format!("{name}_rocm");
     let is_free = kernels(root).all(|(other, _)| other != copy);
     if !is_free || copy.parse::<SectionName>().is_err() {
-        let message =
-            format!("`kernel.{name}` is for CUDA and ROCm, and there is no room for `kernel.{copy}`");
+        let message = format!(
+            "`kernel.{name}` is for CUDA and ROCm, but the name `kernel.{copy}` cannot be used for \
+             the second section"
+        );
         let problem = Problem::error(codes::EDITION, message)
             .help("edition 5 has a section for each backend: rename one of the two");
         return general.report(problem, &kernel.span().unwrap_or(0..0), "to be split");
@@ -130,7 +132,7 @@ fn python_depends(section: &Item, general: &Table<'_>, draft: &mut Draft<'_>) {
     if packages.iter().all(|package| *package == Some(CUDA_ONLY)) {
         return draft.replace(found.key, "cuda.python-depends");
     }
-    let message = format!("`{CUDA_ONLY}` stands among packages that are not of CUDA alone");
+    let message = format!("`{CUDA_ONLY}` is only for CUDA, but is listed with other packages");
     let problem = Problem::error(codes::EDITION, message)
         .help(format!("move it to a line of its own: cuda.python-depends = [\"{CUDA_ONLY}\"]"));
     general.report(problem, &found.value, "two kinds of packages");
@@ -139,9 +141,8 @@ fn python_depends(section: &Item, general: &Table<'_>, draft: &mut Draft<'_>) {
 /// The value of `backends`, or a problem where there are none.
 fn list(backends: &BTreeSet<BackendId>, general: &Table<'_>) -> Option<String> {
     if backends.is_empty() {
-        let problem =
-            Problem::error(codes::MISSING_KEY, "nothing in the file says for which backends the kernel is")
-                .help("add them under [general], for example: backends = [\"cuda\"]");
+        let problem = Problem::error(codes::MISSING_KEY, "the file does not list the backends of the kernel")
+            .help("add them under [general], for example: backends = [\"cuda\"]");
         general.report(problem, &general.place(), "`backends` is missing");
         return None;
     }

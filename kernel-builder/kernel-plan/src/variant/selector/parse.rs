@@ -138,7 +138,7 @@ impl Parser {
     fn factor(&mut self, depth: usize) -> Result<Selector, Problem> {
         let opened = self.place();
         if depth > DEPTH {
-            let help = format!("at most {DEPTH} `not` and parentheses may be inside one another");
+            let help = format!("nest at most {DEPTH} `not` and parentheses");
             return Err(self.syntax("the selector is nested too deeply".to_owned(), &help, &opened, "here"));
         }
         if self.take("not") {
@@ -158,7 +158,7 @@ impl Parser {
             Some(token) if expected(token) => self.atom(),
             found => {
                 let message = match found {
-                    Some(token) => format!("a condition is expected, and here is `{}`", token.text),
+                    Some(token) => format!("expected a condition, found `{}`", token.text),
                     None => "a condition is missing at the end".to_owned(),
                 };
                 let help = "for example `cuda:13.*`, `torch>=2.11`, `cpu`, `arch:x86_64` or `id:torch-*`";
@@ -176,7 +176,7 @@ impl Parser {
         };
         if !self.peek().is_some_and(Token::is_word) {
             let place = self.place();
-            let message = format!("nothing stands behind `{name}{operator}`");
+            let message = format!("`{name}{operator}` has no value");
             return Err(self.syntax(
                 message,
                 "write the value, as in `torch>=2.11`",
@@ -204,7 +204,7 @@ impl Parser {
             let example = example(name);
             let problem = Problem::error(codes::SELECTOR_VALUE, format!("`{name}` needs a value"))
                 .help(format!("for example `{example}`"));
-            return Err(problem.at(&self.file, span, "nothing is compared"));
+            return Err(problem.at(&self.file, span, "a value is missing"));
         }
         Err(self.unknown(name, span))
     }
@@ -231,7 +231,7 @@ impl Parser {
                     }
                     _ => format!("write `{name}`"),
                 };
-                return Err(problem.help(help).at(&self.file, place, "compared with nothing"));
+                return Err(problem.help(help).at(&self.file, place, "unexpected version"));
             }
             return Ok(Test::Backend(backend, Some(self.version(name, operator, value, place)?)));
         }
@@ -239,7 +239,7 @@ impl Parser {
             return Err(self.unknown(name, span));
         }
         if operator != ":" {
-            let message = format!("`{name}` has no order, so `{operator}` means nothing");
+            let message = format!("`{operator}` is not supported for `{name}`, which has no order");
             let problem = Problem::error(codes::SELECTOR_VALUE, message);
             return Err(problem.help(format!("write `{name}:{value}`")).at(&self.file, span, "here"));
         }
@@ -304,8 +304,8 @@ impl Parser {
             Some(known) => format!("did you mean `{known}`?"),
             None => did_you_mean(name, known.iter().copied(), "here"),
         };
-        let help = format!("the names are {}; an id is written as in `id:torch-*`", known.join(", "));
-        Problem::error(codes::SELECTOR_NAME, format!("a selector knows nothing called `{name}`"))
+        let help = format!("valid names: {}; write an id as in `id:torch-*`", known.join(", "));
+        Problem::error(codes::SELECTOR_NAME, format!("unknown name `{name}` in the selector"))
             .help(help)
             .at(&self.file, span, label)
     }
