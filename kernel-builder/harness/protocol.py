@@ -33,16 +33,6 @@ TORCH_NAMES: dict[Dtype, str] = {
 
 
 @dataclass(frozen=True)
-class SourceText:
-    """A Python file as it was read before a candidate ran: a process runs this text, whatever is on the disk by then."""
-
-    # The path of the file, for messages.
-    file: str
-    # What it held.
-    text: str
-
-
-@dataclass(frozen=True)
 class TensorSpec:
     """A tensor of a call."""
 

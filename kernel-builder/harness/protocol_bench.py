@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from protocol import Dtype, Scalar, SourceText, TensorSpec
+from protocol import Dtype, Scalar, TensorSpec
 
 # How calls follow each other, and what lies in the caches before them.
 Regime: TypeAlias = Literal["host", "cold", "graph", "hot"]
@@ -27,6 +27,17 @@ class Reference:
     function: str
     # PyTorch's fused operator, if there is one.
     fused: str | None
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A Python file as it was read before a candidate ran: a process runs this text, whatever is on the disk by then.
+    """
+
+    # The path of the file, for messages.
+    file: str
+    # What it held.
+    text: str
 
 
 @dataclass(frozen=True)
@@ -280,7 +291,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class TracedCalls:
+class Traced:
     """What NVIDIA's tracer saw of some calls."""
 
     TAG: ClassVar[tuple[str, str]] = ("event", "traced")
@@ -346,5 +357,5 @@ Job: TypeAlias = BaselineJob | KernelJob
 Request: TypeAlias = Begin | Prepare | BlockRequest | Go | Suspect | Give | Judge | Trace | Leave
 # An answer of a process.
 Answer: TypeAlias = (
-    Machine | Open | Begun | Prepared | Ready | Done | Suspected | Given | Judged | TracedCalls | Left | Raised
+    Machine | Open | Begun | Prepared | Ready | Done | Suspected | Given | Judged | Traced | Left | Raised
 )
