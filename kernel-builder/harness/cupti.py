@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from gpu import Station, said
 from operands import Case
-from protocol_bench import TracedCalls, TracedKernel
+from protocol_bench import Traced, TracedKernel
 
 CALLS = 20
 
@@ -44,7 +44,7 @@ def observed(torch: ModuleType, work: Callable[[], None]) -> list[tuple[str, int
     ]
 
 
-def trace(torch: ModuleType, case: Case, kernel: Callable[..., Any], seed: int) -> TracedCalls:
+def trace(torch: ModuleType, case: Case, kernel: Callable[..., Any], seed: int) -> Traced:
     """Calls on sets that do not fit into the cache, and what the device did for them."""
     case.make_pools(seed)
     sets = case.make_sets(min(CALLS, Station.count_of(Station.cache_bytes(torch), case)))
@@ -63,12 +63,12 @@ def trace(torch: ModuleType, case: Case, kernel: Callable[..., Any], seed: int) 
         events = observed(torch, lambda: call(rows))
     except Exception as error:
         print(f"the tracer fails: {said(error)}", file=sys.stderr)
-        return TracedCalls(calls=0, busy=0.0, streams=0, kernels=[], reason=said(error))
+        return Traced(calls=0, busy=0.0, streams=0, kernels=[], reason=said(error))
     kernels: dict[str, tuple[int, float]] = {}
     for name, _stream, start, end in events:
         launches, seconds = kernels.get(name, (0, 0.0))
         kernels[name] = (launches + 1, seconds + end - start)
-    return TracedCalls(
+    return Traced(
         calls=len(rows),
         busy=busy((start, end) for _name, _stream, start, end in events),
         streams=len({stream for _name, stream, _start, _end in events}),

@@ -33,6 +33,16 @@ TORCH_NAMES: dict[Dtype, str] = {
 
 
 @dataclass(frozen=True)
+class SourceText:
+    """A Python file as it was read before a candidate ran; a process runs this text, not the file."""
+
+    # The path of the file, for messages.
+    file: str
+    # What it held.
+    text: str
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """A tensor of a call."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from protocol import Dtype, Scalar, TensorSpec
+from protocol import Dtype, Scalar, SourceText, TensorSpec
 
 # How calls follow each other, and what lies in the caches before them.
 Regime: TypeAlias = Literal["host", "cold", "graph", "hot"]
@@ -27,17 +27,6 @@ class Reference:
     function: str
     # PyTorch's fused operator, if there is one.
     fused: str | None
-
-
-@dataclass(frozen=True)
-class SourceText:
-    """A Python file as it was read before a candidate ran: a process runs this text, whatever is on the disk by then.
-    """
-
-    # The path of the file, for messages.
-    file: str
-    # What it held.
-    text: str
 
 
 @dataclass(frozen=True)

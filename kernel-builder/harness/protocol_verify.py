@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from protocol import Scalar, TensorSpec
+from protocol import Scalar, SourceText, TensorSpec
 
 # How the values of inputs are distributed; `harness/values.py` draws them.
 Distribution: TypeAlias = Literal[
@@ -35,17 +35,6 @@ Manner: TypeAlias = Literal["single", "held", "streams", "overwritten", "read-on
 
 # Why a trial failed.
 Failure: TypeAlias = Literal["raised", "malformed", "tampered", "settings", "stream", "network", "disturbed"]
-
-
-@dataclass(frozen=True)
-class SourceText:
-    """A Python file as it was read before a candidate ran: a process runs this text, whatever is on the disk by then.
-    """
-
-    # The path of the file, for messages.
-    file: str
-    # What it held.
-    text: str
 
 
 @dataclass(frozen=True)

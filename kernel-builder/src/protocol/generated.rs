@@ -12,7 +12,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use super::{TensorSpec, VERSION, bench, schema, trace, verify};
+use super::{SourceText, TensorSpec, VERSION, bench, schema, trace, verify};
 use crate::base::{env, files};
 
 /// The environment variable that lets the test write the files.
@@ -35,6 +35,7 @@ const MODULES: &[Module] = &[
         name: "protocol",
         about: "Types that several dialogues with the judge share, and the version of all.",
         types: |generator| {
+            add::<SourceText>(generator);
             add::<TensorSpec>(generator);
             add::<schema::Scalar>(generator);
         },

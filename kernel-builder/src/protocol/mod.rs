@@ -51,7 +51,7 @@ pub(crate) fn line(message: &impl Serialize) -> String {
 /// Scalar arguments by name.
 pub(crate) type Scalars = BTreeMap<String, ScalarValue>;
 
-/// A Python file as it was read before a candidate ran: a process runs this text, whatever is on the disk by then.
+/// A Python file as it was read before a candidate ran; a process runs this text, not the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct SourceText {

@@ -191,7 +191,7 @@ fn the_branch_of_another_kernel_is_left_alone() {
         .write("work/slow-norm/build/torch-cpu/metadata.json", "{\"name\": \"slow-norm\", \"version\": 1}\n");
     sandbox.write("work/slow-norm/build/torch-cpu/__init__.py", "x = 1\n");
     let words = ["publish", "slow-norm", "--to", "hf:me/fast-norm"];
-    let place = "branch `v1` of `me/fast-norm` holds the kernel `fast-norm`, not `slow-norm`";
+    let place = "branch `v1` of `me/fast-norm` contains the kernel `fast-norm`, not `slow-norm`";
     finish(&mut hub.command(&sandbox, &words)).refused(18, &["publish::other_kernel", place]);
     assert_eq!(hub.head("me/fast-norm", "v1"), head);
     let elsewhere = finish(&mut hub.command(&sandbox, &[&words[..], &["--branch", "slow"]].concat()));

@@ -361,7 +361,7 @@ mod tests {
             ([0, 3, 0, 0, 0, 3, 0, 0], b"hi", "ends within"),
             ([1, 2, 0, 0, 0, 2, 0, 0], b"hi", "an unknown version"),
             ([0, 2, 0, 0, 7, 2, 0, 0], b"hi", "scheme 7"),
-            ([0, 2, 0, 0, 1, 2, 0, 0], b"hi", "not LZ4"),
+            ([0, 2, 0, 0, 1, 2, 0, 0], b"hi", "not valid LZ4"),
             ([0, 2, 0, 0, 0, 2, 0, 255], b"hi", "too large"),
             (*b"XETBLOB\0", b"hi", "no chunk"),
         ] {

@@ -106,7 +106,7 @@ fn a_file_is_made_of_chunks_and_committed() {
     // Downloads are plain ones: a client that was told of xet would ask for more than this hub has.
     assert_eq!(got.header("x-xet-hash"), "");
     let token = Some(home.token.as_str());
-    server.ask("GET", "/api/kernels/me/k/xet-read-token/v1", &[], token, "").refused(404, "by xet");
+    server.ask("GET", "/api/kernels/me/k/xet-read-token/v1", &[], token, "").refused(404, "does not support xet");
     // What reports of the client need: an answer, and no failed token in the metrics.
     server.ask("POST", "/v1/telemetry", &[], Some(&upload.token), "{}").is(200);
     assert!(String::from_utf8_lossy(&server.get("/metrics").body).contains("wrong_tokens_total 0\n"));
@@ -137,7 +137,7 @@ fn nothing_is_acknowledged_that_is_not_what_it_was_called() {
     upload.post("/v1/shards", &file(&digest, 2, 2, 10)).refused(400, "no chunks");
     upload.post("/v1/shards", &file(&digest, 0, 1, 5)).refused(400, "hash mismatch");
     upload.post("/v1/shards", &file(&digest, 0, 2, 9)).refused(400, "announced");
-    upload.post("/v1/shards", &file(&digest, 0, 2, 101)).refused(400, "at most 100");
+    upload.post("/v1/shards", &file(&digest, 0, 2, 101)).refused(400, "up to 100 bytes");
     let line = json!({ "path": "x.so", "algo": "sha256", "oid": digest, "size": 10 });
     server.commit(&[json!({ "key": "lfsFile", "value": line })]).refused(400, "was not sent");
 

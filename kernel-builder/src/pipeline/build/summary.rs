@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(failure.exit, exit::COMPILE);
         let texts: Vec<String> = failure.reports.iter().map(ToString::to_string).collect();
         assert_eq!(texts.len(), 3, "{texts:?}");
-        assert!(texts[0].starts_with("torch-a uses") && texts[1].starts_with("torch-c uses"), "{texts:?}");
+        assert!(texts[0].starts_with("torch-a needs") && texts[1].starts_with("torch-c needs"), "{texts:?}");
         assert_eq!(texts[2], "1 of 4 variants were built; failed: torch-a, torch-b, torch-c");
         let help = failure.reports[0].help().map(|help| help.to_string()).unwrap_or_default();
         assert!(help.ends_with("\nthe same for torch-b"), "{help}");
