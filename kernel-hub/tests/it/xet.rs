@@ -106,7 +106,9 @@ fn a_file_is_made_of_chunks_and_committed() {
     // Downloads are plain ones: a client that was told of xet would ask for more than this hub has.
     assert_eq!(got.header("x-xet-hash"), "");
     let token = Some(home.token.as_str());
-    server.ask("GET", "/api/kernels/me/k/xet-read-token/v1", &[], token, "").refused(404, "does not support xet");
+    server
+        .ask("GET", "/api/kernels/me/k/xet-read-token/v1", &[], token, "")
+        .refused(404, "does not support xet");
     // What reports of the client need: an answer, and no failed token in the metrics.
     server.ask("POST", "/v1/telemetry", &[], Some(&upload.token), "{}").is(200);
     assert!(String::from_utf8_lossy(&server.get("/metrics").body).contains("wrong_tokens_total 0\n"));
