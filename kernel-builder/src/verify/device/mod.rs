@@ -4,8 +4,8 @@
 //! Owns: the checks of a device candidate and their order. Never: runs a line of the candidate's on the host; there is
 //! none.
 //!
-//! The worker that runs the kernels holds inputs and outputs, and nothing else of the judge: expected values are made by
-//! another process, lie in files, and never come to the device.
+//! The worker that runs the kernels holds inputs and outputs, and nothing else of the judge. Another process computes the
+//! expected values, on the same GPU if a case is large, and keeps them in files.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
