@@ -26,6 +26,8 @@ const STAGES: &[&str] = &[
     "hub",
     "publish",
     "load",
+    "rebuild",
+    "serve",
 ];
 
 const DOCUMENT: &str = "docs/reference/codes.md";

@@ -9,7 +9,8 @@ use std::path::{Component, Path, PathBuf};
 use super::repository::Repository;
 use crate::repo;
 
-const TASKS: &[&str] = &["kernel", "test", "ci", "tidy", "codegen"];
+const TASKS: &[&str] =
+    &["kernel", "test", "ci", "tidy", "codegen", "cheats", "projects", "crosscheck", "fuzz"];
 
 /// `kernelwright VERB`, `cargo xtask kernel VERB` and `cargo xtask TASK` in code blocks name what there is.
 pub(super) fn commands_exist(repository: &Repository) -> Vec<String> {
