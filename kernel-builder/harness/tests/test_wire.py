@@ -9,7 +9,7 @@ import pytest
 from conftest import input_set, oracle_case, oracle_job, tensor
 
 import wire
-from protocol import VERSION
+from protocol import VERSION, SourceText
 from protocol_bench import BlockRequest, Judged
 from protocol_bench import Request as BenchRequest
 from protocol_verify import Event, InputsReady, Job, OracleJob, Reverse, Scale
@@ -23,7 +23,8 @@ def job() -> OracleJob:
         input_set(edit_of=0, change=Scale(input=0, by=4.0)),
         input_set(edit_of=0, change=Reverse(places=[(0, 1), (1, 0)])),
     ]
-    return oracle_job("/f", "/r.py", [oracle_case([tensor("x", [2, 3])], [tensor("y", [2, 3])], sets)])
+    reference = SourceText(file="/r.py", text="")
+    return oracle_job("/f", reference, [oracle_case([tensor("x", [2, 3])], [tensor("y", [2, 3])], sets)])
 
 
 def first_message(**changes: object) -> dict[str, Any]:
