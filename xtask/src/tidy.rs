@@ -43,6 +43,7 @@ const RULES: &[Rule] = &[
     jobs::jobs_have_types,
     names::functions_can_be_searched_for,
     docs::commands_exist,
+    docs::named_commands_exist,
     docs::links_resolve,
     docs::anchors_exist,
     docs::readme_is_short,

@@ -52,7 +52,7 @@ pub enum ArchiveError {
         archive: PathBuf,
     },
     /// A line is no record.
-    #[error("line {line} of `{name}` is no record")]
+    #[error("line {line} of `{name}` is not a record")]
     #[diagnostic(
         code(archive::bad_record),
         help(
@@ -73,7 +73,7 @@ pub enum ArchiveError {
     #[diagnostic(transparent)]
     Process(#[from] ProcessError),
     /// There is no line at all.
-    #[error("there is no record in `{name}`")]
+    #[error("`{name}` has no record")]
     #[diagnostic(code(archive::empty), help("`kernelwright bench` makes records"))]
     Empty {
         /// What was read.

@@ -26,7 +26,7 @@ fn a_full_disk_is_no_trouble_with_the_network() {
     let full = build(&with_pip_that_says("OSError: [Errno 28] No space left on device"));
     full.refused(
         13,
-        &["toolchain::no_room", "No space left on device", "toolchain remove", "KERNELWRIGHT_CACHE"],
+        &["toolchain::no_room", "No space left on device", "toolchain gc", "KERNELWRIGHT_CACHE"],
     );
     assert!(!full.stderr.contains("check the network"), "{}", full.stderr);
     let read_only = build(&with_pip_that_says("OSError: [Errno 30] Read-only file system: \"/cache/x\""));

@@ -53,6 +53,51 @@ fn is_word(text: &str) -> bool {
     text.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-') && !text.starts_with('-')
 }
 
+/// The commands of the program, with those below them: the headings of its reference.
+const COMMANDS: &str = "docs/reference/cli.md";
+
+/// A command in backticks, in a message of the program or in prose, is one that exists.
+pub(super) fn named_commands_exist(repository: &Repository) -> Vec<String> {
+    let commands: Vec<&str> = repository
+        .text(COMMANDS)
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(" kernelwright "))
+        .collect();
+    let mut found = Vec::new();
+    for (path, text) in repository.with_ending(&["rs", "md"]) {
+        for (number, line) in text.lines().enumerate() {
+            for quoted in line.split("`kernelwright ").skip(1) {
+                if let Some(unknown) = unknown_quoted(quoted, &commands) {
+                    found.push(format!(
+                        "{}:{}: there is no command `kernelwright {unknown}`",
+                        path.display(),
+                        number + 1
+                    ));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The command that a text behind "kernelwright " begins with, up to a backtick, if it does not exist.
+fn unknown_quoted<'a>(text: &'a str, commands: &[&str]) -> Option<&'a str> {
+    let text = text.split('`').next().unwrap_or_default();
+    let mut ends = text.match_indices(' ').map(|(end, _)| end).chain([text.len()]);
+    let verb = &text[..ends.next()?];
+    if !is_word(verb) || verb.is_empty() || verb == "help" {
+        return None;
+    }
+    if !commands.contains(&verb) {
+        return Some(verb);
+    }
+    let below = format!("{verb} ");
+    let pair = &text[..ends.next()?];
+    let is_group = commands.iter().any(|command| command.starts_with(&below));
+    (is_group && is_word(&pair[below.len()..]) && !commands.contains(&pair)).then_some(pair)
+}
+
 /// A link to a file of the repository leads to one.
 pub(super) fn links_resolve(repository: &Repository) -> Vec<String> {
     let mut found = Vec::new();
@@ -174,6 +219,18 @@ pub(super) fn decisions_are_listed(repository: &Repository) -> Vec<String> {
 mod tests {
     use super::super::repository::tests::one;
     use super::*;
+
+    #[test]
+    fn a_quoted_command_exists_with_what_is_below_it() {
+        let commands = ["make", "toolchain", "toolchain gc"];
+        for known in
+            ["make`", "make DIR` builds", "toolchain gc --yes`", "toolchain`", "VERB`", "--help`", "0.1.0`"]
+        {
+            assert_eq!(unknown_quoted(known, &commands), None, "{known}");
+        }
+        assert_eq!(unknown_quoted("mkae`", &commands), Some("mkae"));
+        assert_eq!(unknown_quoted("toolchain remove` deletes", &commands), Some("toolchain remove"));
+    }
 
     #[test]
     fn only_typed_commands_count() {

@@ -20,13 +20,13 @@ pub enum HostError {
         what: String,
     },
     /// A gradient that no operator computes, or that PyTorch does not take.
-    #[error("[gradient] promises a gradient, and {problem}")]
+    #[error("[gradient] is set, but {problem}")]
     Gradient {
         /// What is in the way.
         problem: &'static str,
     },
     /// A gradient that is promised and not computed.
-    #[error("[gradient] promises a gradient of `{input}`, and backward.toml has no output `grad_{input}`")]
+    #[error("`{input}` has a gradient, but backward.toml has no output `grad_{input}`")]
     NoGradient {
         /// The input.
         input: String,

@@ -36,7 +36,7 @@ impl Place {
     fn more_room(&self) -> String {
         match self {
             Self::Cache(cache) => format!(
-                "`kernelwright toolchain remove` deletes fetched toolchains of the cache `{}`; or set {} to a folder \
+                "`kernelwright toolchain gc --all --yes` removes fetched toolchains from the cache `{}`; or set {} to a folder \
                  on another disk",
                 cache.display(),
                 env::CACHE
@@ -136,7 +136,7 @@ mod tests {
         for (errno, code) in [(Errno::NOSPC, "base::disk_full"), (Errno::DQUOT, "base::disk_full")] {
             let (said, help, room) = told(errno, "write", in_cache());
             assert!(room && said == code, "{said}");
-            assert!(help.contains("toolchain remove") && help.contains(env::CACHE), "{help}");
+            assert!(help.contains("toolchain gc") && help.contains(env::CACHE), "{help}");
         }
         let (code, help, _) = told(Errno::ROFS, "write", in_cache());
         assert!(code == "base::read_only" && help.contains(env::CACHE), "{code}: {help}");
