@@ -1,4 +1,4 @@
-//! What each diagnostic code means: docs/reference/codes.md, read.
+//! What each diagnostic code means: the pages of docs/reference/codes, read.
 //!
 //! Owns: the entries and the search for one. Never: prints; `commands` does.
 
@@ -8,8 +8,28 @@ use thiserror::Error;
 
 use crate::exit::{self, StageError};
 
-/// The page that people read. `cargo xtask tidy` holds it against the sources.
-const PAGE: &str = include_str!("../../docs/reference/codes.md");
+/// The pages that people read, one for each stage. `cargo xtask tidy` compares them with the sources.
+const PAGES: &[&str] = &[
+    include_str!("../../docs/reference/codes/base.md"),
+    include_str!("../../docs/reference/codes/spec.md"),
+    include_str!("../../docs/reference/codes/plan.md"),
+    include_str!("../../docs/reference/codes/exchange.md"),
+    include_str!("../../docs/reference/codes/variant.md"),
+    include_str!("../../docs/reference/codes/scaffold.md"),
+    include_str!("../../docs/reference/codes/toolchain.md"),
+    include_str!("../../docs/reference/codes/compile.md"),
+    include_str!("../../docs/reference/codes/verify.md"),
+    include_str!("../../docs/reference/codes/lint.md"),
+    include_str!("../../docs/reference/codes/agent.md"),
+    include_str!("../../docs/reference/codes/bench.md"),
+    include_str!("../../docs/reference/codes/selftest.md"),
+    include_str!("../../docs/reference/codes/serve.md"),
+    include_str!("../../docs/reference/codes/archive.md"),
+    include_str!("../../docs/reference/codes/hub.md"),
+    include_str!("../../docs/reference/codes/package.md"),
+    include_str!("../../docs/reference/codes/publish.md"),
+    include_str!("../../docs/reference/codes/load.md"),
+];
 
 /// How many similar codes are offered for one that does not exist.
 const OFFERED: usize = 4;
@@ -21,7 +41,7 @@ pub struct Entry {
     pub code: &'static str,
     /// One line of Markdown.
     pub meaning: &'static str,
-    /// Cause, example and fix, as Markdown; only some codes have them.
+    /// Cause, example and fix, as Markdown.
     pub details: Option<&'static str>,
 }
 
@@ -52,9 +72,10 @@ fn help(similar: &[&str]) -> String {
     if similar.is_empty() { list.to_owned() } else { format!("similar: {}; {list}", similar.join(", ")) }
 }
 
-/// Every code, in the order of the page.
+/// Every code, in the order of the pages.
 pub fn all() -> Vec<Entry> {
-    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let lines = PAGES.iter().flat_map(|page| page.lines());
+    let rows = lines.filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
     rows.map(|(code, rest)| Entry {
         code,
         meaning: rest.trim_end().trim_end_matches('|').trim_end(),
@@ -65,7 +86,8 @@ pub fn all() -> Vec<Entry> {
 
 /// The text below the heading of a code.
 fn details(code: &str) -> Option<&'static str> {
-    let (_, rest) = PAGE.split_once(&format!("\n### `{code}`\n"))?;
+    let heading = format!("\n## `{code}`\n");
+    let (_, rest) = PAGES.iter().find_map(|page| page.split_once(&heading))?;
     let end = rest.find("\n#").unwrap_or(rest.len());
     Some(rest[..end].trim())
 }
@@ -109,7 +131,8 @@ mod tests {
         for entry in &entries {
             assert!(!entry.meaning.is_empty() && !entry.meaning.contains('|'), "{entry:?}");
         }
-        let headings = PAGE.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+        let lines = PAGES.iter().flat_map(|page| page.lines());
+        let headings = lines.filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`'));
         for code in headings {
             let entry = entries.iter().find(|entry| entry.code == code);
             let text = entry.and_then(|entry| entry.details).unwrap_or_else(|| panic!("`{code}` has no row"));
@@ -117,6 +140,12 @@ mod tests {
                 assert!(text.contains(part), "`{code}` has no {part}");
             }
         }
+    }
+
+    #[test]
+    fn every_page_is_read() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/codes");
+        assert_eq!(crate::base::files::walk(&folder, |_| true).unwrap().len(), PAGES.len());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Every diagnostic code is in docs/reference/codes.md, and every code there exists.
+//! Every diagnostic code is on a page of docs/reference/codes, and every code there exists.
 //!
 //! Owns: what a code looks like in a source. Never: judges what a code means.
 
@@ -30,13 +30,18 @@ const STAGES: &[&str] = &[
     "serve",
 ];
 
-const DOCUMENT: &str = "docs/reference/codes.md";
+/// The folder of the pages.
+const DOCUMENTS: &str = "docs/reference/codes";
+
+/// All pages.
+fn documents(repository: &Repository) -> String {
+    let pages = repository.with_ending(&["md"]).filter(|(path, _)| path.starts_with(DOCUMENTS));
+    pages.map(|(_, text)| text).collect::<Vec<_>>().join("\n")
+}
 
 /// The bijection, both ways.
 pub(super) fn every_code_is_documented(repository: &Repository) -> Vec<String> {
-    let Some(document) = repository.text(DOCUMENT) else {
-        return vec![format!("{DOCUMENT}: it is missing; it documents the codes")];
-    };
+    let document = documents(repository);
     let used: BTreeSet<String> = repository
         .with_ending(&["rs", "py"])
         .filter(|(path, _)| {
@@ -51,16 +56,17 @@ pub(super) fn every_code_is_documented(repository: &Repository) -> Vec<String> {
         .map(|(code, _)| code.to_owned())
         .filter(|code| is_code(code))
         .collect();
+    let page = |code: &str| format!("{DOCUMENTS}/{}.md", code.split("::").next().unwrap_or_default());
     let missing =
-        used.difference(&documented).map(|code| format!("{DOCUMENT}: add a row `| `{code}` | ... |`"));
+        used.difference(&documented).map(|code| format!("{}: add a row `| `{code}` | ... |`", page(code)));
     let stale =
-        documented.difference(&used).map(|code| format!("{DOCUMENT}: nothing says `{code}` any more"));
+        documented.difference(&used).map(|code| format!("{}: `{code}` is no longer used", page(code)));
     missing.chain(stale).collect()
 }
 
 /// A kernel that must be refused or warned of says with which codes, and the codes exist.
 pub(super) fn cheats_are_refused_by_name(repository: &Repository) -> Vec<String> {
-    let document = repository.text(DOCUMENT).unwrap_or_default();
+    let document = documents(repository);
     let mut found = Vec::new();
     for (path, text) in repository.with_ending(&["toml"]).filter(|(path, _)| path.ends_with("cheat.toml")) {
         let value = |key: &str| {
@@ -112,8 +118,10 @@ mod tests {
     #[test]
     fn a_cheat_names_a_code_that_exists() {
         let with = |cheat: &str| {
-            let mut repository =
-                super::super::repository::tests::one("docs/reference/codes.md", "| `verify::guard` | x |\n");
+            let mut repository = super::super::repository::tests::one(
+                "docs/reference/codes/verify.md",
+                "| `verify::guard` | x |\n",
+            );
             repository.files.push(("tests/cheats/a/cheat.toml".into(), cheat.to_owned()));
             cheats_are_refused_by_name(&repository).len()
         };

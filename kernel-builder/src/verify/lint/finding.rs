@@ -37,7 +37,7 @@ pub struct Lint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LintFinding {
-    /// `lint::zeros` and so on; docs/reference/codes.md.
+    /// `lint::zeros` and so on; docs/reference/codes/lint.md.
     pub code: String,
     /// The output, input, scalar, axis or device that it is about.
     pub about: Option<String>,
