@@ -130,6 +130,7 @@ mod tests {
         assert!(entries.len() > 300, "{}", entries.len());
         for entry in &entries {
             assert!(!entry.meaning.is_empty() && !entry.meaning.contains('|'), "{entry:?}");
+            assert!(entry.details.is_some(), "`{}` has no cause, example and fix", entry.code);
         }
         let lines = PAGES.iter().flat_map(|page| page.lines());
         let headings = lines.filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`'));
