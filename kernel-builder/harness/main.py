@@ -30,7 +30,7 @@ def main() -> None:
         site.addsitedir(managed)
     sys.path[:0] = filter(None, os.environ.pop("KERNELWRIGHT_BESIDE", "").split(":"))
     from memory import keep_freed_memory
-    from protocol_verify import Job, OracleJob
+    from protocol_verify import CandidateJob, Job, OracleJob
     from wire import opening
 
     keep_freed_memory()
@@ -42,7 +42,12 @@ def main() -> None:
     if isinstance(job, OracleJob) and job.behind:
         # Somebody else is at work meanwhile, and comes first.
         os.nice(19)
-    importlib.import_module(job.TAG[1]).play(job, channel)
+    role = importlib.import_module(job.TAG[1])
+    if not isinstance(job, CandidateJob):
+        # A candidate knows this folder. What it puts here must not get in the way of what torch imports later.
+        own = os.path.dirname(os.path.abspath(__file__))
+        sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != own]
+    role.play(job, channel)
 
 
 if __name__ == "__main__":

@@ -144,6 +144,14 @@ def test_the_oracle_writes_inputs_then_what_it_expects(tmp_path: Path):
     assert torch.equal(eager, inputs * 2) and torch.equal(expected[: inputs.numel()], inputs.double() * 2)
 
 
+def test_the_oracle_imports_nothing_from_a_folder_that_a_candidate_knows(tmp_path: Path):
+    look = (
+        "from importlib.machinery import PathFinder\ndef reference(x):\n    assert not PathFinder.find_spec('kept')\n"
+    )
+    events, errors, _ = play(oracle_of(tmp_path, f"{look}    return x * 2\n"))
+    assert names(events)[-2:] == ["expected", "done"], (events, errors)
+
+
 @pytest.mark.parametrize(
     ("reference", "case", "error"),
     [
