@@ -1,4 +1,4 @@
-//! What each diagnostic code means: the pages of docs/reference/codes, read.
+//! The meanings of diagnostic codes, read from the pages of docs/reference/codes.
 //!
 //! Owns: the entries and the search for one. Never: prints; `commands` does.
 

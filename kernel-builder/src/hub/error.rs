@@ -267,8 +267,8 @@ impl StageError for HubError {
 }
 
 impl HubError {
-    /// What an answer that is not fine means. `message` is what the hub at `endpoint` says, `doing` completes
-    /// "failed to ...", and `has_token` says whether the hub was told who asks.
+    /// The error of an unsuccessful answer: `message` is the text from the hub at `endpoint`, `doing` completes
+    /// "failed to ...", and `has_token` says whether the request had a token.
     pub(super) fn from_answer(
         answer: &Answer,
         message: String,

@@ -124,7 +124,7 @@ impl Hub {
         }
     }
 
-    /// What an answer that is not fine means. `doing` completes "failed to ...".
+    /// The error of an unsuccessful answer. `doing` completes "failed to ...".
     fn refusal(&self, answer: &Answer, doing: &str) -> HubError {
         let message = self.scrubbed(&error::message(answer));
         HubError::from_answer(answer, message, doing, self.endpoint(), self.knows_us())

@@ -45,7 +45,7 @@ pub enum ToolchainError {
     BrokenPython {
         /// The interpreter.
         program: PathBuf,
-        /// What it printed, or why its answer cannot be read.
+        /// Its output, or the error of reading it.
         #[source]
         cause: Cause,
     },
@@ -75,7 +75,7 @@ pub enum ToolchainError {
     BrokenCompiler {
         /// The compiler.
         program: PathBuf,
-        /// What it printed.
+        /// Its output.
         output: String,
     },
     /// A CUDA version without pins.
@@ -438,7 +438,7 @@ pub enum ToolchainError {
         name: &'static str,
         /// The compiler or folder.
         program: PathBuf,
-        /// What it printed, or the missing file.
+        /// Its output, or the missing file.
         problem: String,
     },
     /// No torch in the active Python.

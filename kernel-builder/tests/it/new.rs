@@ -241,7 +241,7 @@ fn a_reference_chooses_its_template() {
     let words =
         ["scaffold::untranslated", "`sort.default` in line 5", "torch.sort(x, -1)[0]", "left to PyTorch"];
     new("me/my-ranks", "ranked.py").refused(12, &words);
-    // What is beside such an operator is translated, and the operator stays a call of PyTorch.
+    // The operations around such an operator are translated; the operator stays a call of PyTorch.
     let text = "import torch\n\n\ndef among(x):\n    y = x * 2\n    return torch.sort(y, -1)[0] + y\n";
     sandbox.write("work/among.py", text);
     let divided = new("me/my-ranks", "among.py");

@@ -41,7 +41,7 @@ pub enum PortableError {
         program: PathBuf,
         /// How it ended.
         ending: Ending,
-        /// What it printed.
+        /// Its output.
         output: String,
     },
     /// A library is not what the linker would take.
