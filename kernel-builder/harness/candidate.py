@@ -113,6 +113,14 @@ class Registered:
             loader.create_module = create
 
 
+def described(error: BaseException, confined: bool) -> str:
+    """An exception of the package in one line, and what it may not know."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    if confined and isinstance(error, PermissionError):
+        text += " (while it is judged, a package can write only below its HOME and TMPDIR)"
+    return text
+
+
 def returned_list(result: Any) -> list[Any]:
     """What a call returned, as a list; nothing for `None`."""
     if result is None:
@@ -161,12 +169,13 @@ class Runner:
     """Calls one function as the schedule says."""
 
     def __init__(
-        self, function: Callable[..., Any], device: str, schedule: Schedule, channel: Channel, watch: Watch
+        self, function: Callable[..., Any], job: CandidateJob, schedule: Schedule, channel: Channel, watch: Watch
     ) -> None:
         self.function = function
+        self.confined = job.home is not None
         self.channel = channel
         self.watch = watch
-        self.device = device
+        self.device = job.device
         self.keywords = schedule.out
         self.inputs_dir = schedule.inputs_dir
         self.dumps_dir = schedule.dumps_dir
@@ -180,6 +189,10 @@ class Runner:
     def failed(self, number: int, kind: Failure, error: str) -> None:
         """Report a trial that failed."""
         self.channel.send(Failed(trial=number, kind=kind, error=error))
+
+    def described(self, error: Exception) -> str:
+        """What a call raised."""
+        return described(error, self.confined)
 
     def start_case(self) -> None:
         """Forget the buffers of the case before."""
@@ -288,8 +301,7 @@ class Runner:
                 if wrong is not None:
                     break
         except Exception as error:  # whatever the candidate raises is its answer
-            text = "".join(traceback.format_exception_only(error)).strip()
-            self.failed(number, "raised", text)
+            self.failed(number, "raised", self.described(error))
             return
         if self.suspicious(number):
             return
@@ -423,8 +435,7 @@ def play(job: CandidateJob, channel: Channel) -> None:
         with libraries.watching():
             package = load_package(job.package)
     except BaseException as error:  # SystemExit at import is a refusal, too
-        text = "".join(traceback.format_exception_only(error)).strip()
-        channel.send(LoadFailed(error=text))
+        channel.send(LoadFailed(error=described(error, job.home is not None)))
         return
     function = getattr(package, job.function, None) if job.function else None
     channel.send(
@@ -440,7 +451,7 @@ def play(job: CandidateJob, channel: Channel) -> None:
             cuda_available=torch.cuda.is_available(),
         )
     )
-    if job.schedule is not None and not run_schedule(function, job.device, job.schedule, channel, watch):
+    if job.schedule is not None and not run_schedule(function, job, job.schedule, channel, watch):
         return
     channel.send(Done(opened=watch.opened()))
 
@@ -450,15 +461,16 @@ def manner_of(trial: Trial) -> Manner:
     return trial.manner
 
 
-def run_schedule(function: Any, device: str, schedule: Schedule, channel: Channel, watch: Watch) -> bool:
+def run_schedule(function: Any, job: CandidateJob, schedule: Schedule, channel: Channel, watch: Watch) -> bool:
     """Wait for the inputs and make every call; whether the judge wants them."""
-    if device == "cuda":
+    on_gpu = job.device == "cuda"
+    if on_gpu:
         torch.cuda.init()
     if wait_for(schedule.gate) != "go":
         return False
-    runner = Runner(function, device, schedule, channel, watch)
+    runner = Runner(function, job, schedule, channel, watch)
     # PyTorch's own streams do not wait for the default stream, so a kernel that is launched there shows, too.
-    with torch.cuda.stream(torch.cuda.Stream()) if device == "cuda" else contextlib.nullcontext():
+    with torch.cuda.stream(torch.cuda.Stream()) if on_gpu else contextlib.nullcontext():
         for case in schedule.cases:
             runner.start_case()
             for manner, trials in itertools.groupby(case.trials, key=manner_of):

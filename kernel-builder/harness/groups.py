@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
-import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -337,7 +336,7 @@ def play(runner: Runner, case: CandidateCase, manner: Manner, trials: list[Trial
         group = Group(runner, case, trials)
         wrong = MANNERS[manner](group)
     except Exception as error:  # whatever the candidate raises is its answer
-        wrong = ("raised", "".join(traceback.format_exception_only(error)).strip())
+        wrong = ("raised", runner.described(error))
     # A list, so that every trial of the group is reported.
     if any([runner.suspicious(number) for number in numbers]):  # noqa: C419
         return

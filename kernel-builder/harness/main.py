@@ -35,6 +35,10 @@ def main() -> None:
 
     keep_freed_memory()
     nonce, job = opening(text, Job)
+    if isinstance(job, CandidateJob) and job.home is not None:
+        from confine import keep
+
+        keep(job.home, [] if job.schedule is None else [job.schedule.dumps_dir])
     from channel import Channel
 
     channel = Channel.take_over(nonce)

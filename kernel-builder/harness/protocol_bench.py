@@ -67,6 +67,11 @@ class KernelJob:
     id: str
     # Its function.
     call: str
+    # The folder for inputs and outputs of calls.
+    outputs_dir: str
+    # The folder that is the process's home. It can write nowhere else, except to the folder of outputs. Absent if this
+    # system cannot confine a process.
+    home: str | None
 
 
 @dataclass(frozen=True)

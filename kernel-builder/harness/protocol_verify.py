@@ -233,6 +233,9 @@ class CandidateJob:
     device: str
     # Threads for every computation on the host.
     threads: int
+    # The folder that is the process's home. It can write nowhere else, except to the folder of dumps. Absent if this
+    # system cannot confine a process.
+    home: str | None
     # The calls to make; absent to import the package alone.
     schedule: Schedule | None
 

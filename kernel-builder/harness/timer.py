@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from confine import keep
 from protocol_bench import (
     Answer,
     BaselineJob,
@@ -36,6 +37,7 @@ from protocol_bench import (
     Job,
     Judge,
     Judged,
+    KernelJob,
     Leave,
     Left,
     LeftOut,
@@ -275,6 +277,8 @@ def main() -> None:
     """Open the session, and answer requests until there are no more."""
     channel = Channel()
     job = channel.job()
+    if isinstance(job, KernelJob) and job.home is not None:
+        keep(job.home, [job.outputs_dir])
     managed = os.environ.get("KERNELWRIGHT_SITE")
     if managed:
         site.addsitedir(managed)

@@ -123,6 +123,7 @@ def candidate_of(folder: Path, package: str, trials: list[Trial]) -> CandidateJo
         function="double",
         device="cpu",
         threads=1,
+        home=None,
         schedule=schedule,
     )
 

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 
+use super::files::{self, FileError};
+
 /// A process that was not confined.
 #[derive(Debug, Error)]
 pub enum ConfineError {
@@ -39,6 +41,14 @@ pub fn memory(bytes: u64) -> Result<(), ConfineError> {
 #[cfg(target_os = "linux")]
 pub fn is_possible() -> bool {
     linux::ruleset().is_ok()
+}
+
+/// A new folder for a process that can write to hardly anything else; `None` where a process cannot be confined.
+///
+/// # Errors
+/// The folder cannot be made.
+pub fn home() -> Result<Option<tempfile::TempDir>, FileError> {
+    if is_possible() { files::scratch().map(Some) } else { Ok(None) }
 }
 
 /// Lets this thread, and what it starts from now on, read only files below `readable`; what is not there is left out.

@@ -10,6 +10,7 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::op::Case;
 use tempfile::TempDir;
 
+use crate::base::confine;
 use crate::base::files::{self, FileError};
 use crate::base::process::{Dialogue, DialogueEvent, Ending, ProcessError, Start};
 use crate::base::random;
@@ -23,8 +24,9 @@ use super::cupti::{Cupti, Launched};
 use super::machine;
 
 /// What both roles are made of; the first is the entry.
-const HARNESS: [(&str, &str); 9] = [
+const HARNESS: [(&str, &str); 10] = [
     ("timer.py", include_str!("../../harness/timer.py")),
+    ("confine.py", include_str!("../../harness/confine.py")),
     ("operands.py", include_str!("../../harness/operands.py")),
     ("host.py", include_str!("../../harness/host.py")),
     ("gpu.py", include_str!("../../harness/gpu.py")),
@@ -80,6 +82,8 @@ pub(super) struct PythonTimer {
     part: Part,
     /// The harness, written for this process alone.
     folder: TempDir,
+    /// All that a candidate can write to, where the system can confine it.
+    home: Option<TempDir>,
     running: Option<Running>,
 }
 
@@ -92,7 +96,7 @@ impl PythonTimer {
     /// A process that is not started.
     pub(super) fn new(part: Part) -> Result<Self, FileError> {
         let folder = harness(&part.job)?;
-        Ok(Self { part, folder, running: None })
+        Ok(Self { part, folder, home: confine::home()?, running: None })
     }
 
     /// Starts the process where it does not run; what it runs on. A missing device is no fault.
@@ -100,9 +104,13 @@ impl PythonTimer {
         let nonce = random::secret();
         let entry = self.folder.path().join(HARNESS[0].0);
         let line = self.part.line.clone().path(&entry);
+        let mut job = self.part.job.clone();
+        if let Job::Candidate(candidate) = &mut job {
+            candidate.home = self.home.as_ref().map(|home| home.path().display().to_string());
+        }
         let mut running =
             Running { dialogue: Dialogue::start_from(self.part.start, &line)?, nonce: nonce.clone() };
-        running.dialogue.say(&Opening::line(&nonce, &self.part.job));
+        running.dialogue.say(&Opening::line(&nonce, &job));
         let machine = running.answer(START, |answer| match answer {
             Answer::Machine(machine) => Some(machine),
             _ => None,
@@ -278,7 +286,7 @@ impl Timer for PythonTimer {
 
     fn renew(&mut self) -> Result<(), FileError> {
         self.stop();
-        self.folder = harness(&self.part.job)?;
+        (self.folder, self.home) = (harness(&self.part.job)?, confine::home()?);
         Ok(())
     }
 
@@ -388,6 +396,8 @@ mod tests {
             package: String::new(),
             id: String::new(),
             call: String::new(),
+            outputs_dir: String::new(),
+            home: None,
         });
         let part = Part { patience: Duration::from_millis(300), ..Part::new(line, job) };
         PythonTimer::new(part).unwrap()

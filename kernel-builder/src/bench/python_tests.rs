@@ -94,6 +94,8 @@ fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, 
         package: text("package"),
         id: "scale_package".to_owned(),
         call: "scale".to_owned(),
+        outputs_dir: text(""),
+        home: None,
     });
     let (op, problems) = parse_op(SourceFile::new("op.toml", OP));
     assert!(problems.is_empty(), "{problems:?}");

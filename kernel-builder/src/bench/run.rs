@@ -85,14 +85,16 @@ impl Subject<'_> {
         })
     }
 
-    /// The job of the candidate's process.
-    fn candidate_job(&self) -> Job {
+    /// The job of the candidate's process, which leaves outputs in a folder.
+    fn candidate_job(&self, outputs: &Path) -> Job {
         Job::Candidate(KernelJob {
             device: self.device.as_str().to_owned(),
             threads: self.threads(),
             package: env::absolute(&self.artifact.dir).display().to_string(),
             id: self.artifact.id.clone(),
             call: self.op.call.function.value.to_string(),
+            outputs_dir: outputs.display().to_string(),
+            home: None,
         })
     }
 }

@@ -128,7 +128,7 @@ fn run_as(
     };
     let report = Report::new(MessageFormat::Human, true);
     let session = Session { report, cache: env::temp_dir(), offline: true, jobs: 1 };
-    subject.measure(kernel, rivals, None, machine, kept, &session)
+    subject.measure(kernel, rivals, None, machine, &env::temp_dir(), kept, &session)
 }
 
 /// The workloads of measurements.

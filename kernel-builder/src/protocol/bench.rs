@@ -71,6 +71,11 @@ pub(crate) struct KernelJob {
     pub id: String,
     /// Its function.
     pub call: String,
+    /// The folder for inputs and outputs of calls.
+    pub outputs_dir: String,
+    /// The folder that is the process's home. It can write nowhere else, except to the folder of outputs. Absent if this
+    /// system cannot confine a process.
+    pub home: Option<String>,
 }
 
 /// One concrete call.

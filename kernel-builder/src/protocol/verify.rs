@@ -143,6 +143,9 @@ pub(crate) struct CandidateJob {
     pub device: String,
     /// Threads for every computation on the host.
     pub threads: usize,
+    /// The folder that is the process's home. It can write nowhere else, except to the folder of dumps. Absent if this
+    /// system cannot confine a process.
+    pub home: Option<String>,
     /// The calls to make; absent to import the package alone.
     pub schedule: Option<Schedule>,
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use kernel_plan::plan::CommandLine;
 
 use super::VerifyError;
+use crate::base::confine;
 use crate::base::files::{self, FileError};
 use crate::base::process::{self, Finished, Limits};
 use crate::base::random;
@@ -19,6 +20,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("candidate.py", include_str!("../../harness/candidate.py")),
     ("casting.py", include_str!("../../harness/casting.py")),
     ("channel.py", include_str!("../../harness/channel.py")),
+    ("confine.py", include_str!("../../harness/confine.py")),
     ("groups.py", include_str!("../../harness/groups.py")),
     ("inputs.py", include_str!("../../harness/inputs.py")),
     ("kept.py", include_str!("../../harness/kept.py")),
@@ -121,12 +123,16 @@ pub(crate) fn play(
 pub(crate) fn play_in(
     python: &PythonRuntime,
     harness: &Path,
-    job: Job,
+    mut job: Job,
     limits: Limits,
     wrap: Option<&dyn Fn(CommandLine) -> CommandLine>,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<RoleResult, VerifyError> {
     let nonce = random::secret();
+    let home = if matches!(job, Job::Candidate(_)) { confine::home()? } else { None };
+    if let Job::Candidate(candidate) = &mut job {
+        candidate.home = home.as_ref().map(|home| home.path().display().to_string());
+    }
     let line: CommandLine = python.command().path(harness);
     let line = match harness.parent() {
         Some(folder) => line.cwd(folder),

@@ -17,7 +17,7 @@ use crate::base::files;
 use crate::compile::artifact::Artifact;
 
 /// Raised whenever a check is added or gets stricter, so that older evidence no longer counts.
-pub const PROTOCOL: u32 = 13;
+pub const PROTOCOL: u32 = 14;
 
 /// Something that passed every check that could be made here.
 ///
@@ -170,6 +170,9 @@ pub struct Environment {
     pub driver: Option<String>,
     /// As /proc/cpuinfo has it.
     pub cpu: Option<String>,
+    /// Whether the package could write to hardly any file while it ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confined: bool,
 }
 
 /// The digest of what an operation means: op.toml and the file of its reference.

@@ -189,6 +189,7 @@ impl<'a> Stage<'a> {
             function: Some(self.op.call.function.to_string()),
             device: self.device.as_str().to_owned(),
             threads: self.threads,
+            home: None,
             schedule: Some(Schedule {
                 out: self.op.call.out.iter().map(|name| name.to_string()).collect(),
                 begin: self.text(BEGIN),

@@ -1,4 +1,4 @@
-"""A process stays and rewrites both sides. Must be refused with verify::tampered."""
+"""A process stays and rewrites both sides. Must be refused with verify::tampered or verify::numerics."""
 
 import contextlib
 import glob

@@ -1,10 +1,13 @@
-"""Rewrites reference.py to return zeros. Must be refused with verify::tampered."""
+"""Rewrites reference.py to return zeros. Must be refused with verify::tampered or verify::numerics."""
 
+import contextlib
 import pathlib
 
 import torch
 
 __all__ = ["scaled_norm"]
+
+ZEROS = "import torch\n\ndef scaled_norm(x, weight, *, eps=1e-6):\n    return torch.zeros_like(x)\n"
 
 
 def handed_over(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
@@ -16,7 +19,8 @@ def rewrite() -> None:
     """Make every reference above this package return zeros."""
     for folder in pathlib.Path(__file__).resolve().parents:
         for file in folder.glob("reference.py"):
-            file.write_text("import torch\n\ndef scaled_norm(x, weight, *, eps=1e-6):\n    return torch.zeros_like(x)\n")
+            with contextlib.suppress(OSError):
+                file.write_text(ZEROS)
             return
 
 

@@ -1,5 +1,6 @@
 """Compiles another reference into the place where Python looks first. Must be refused with verify::numerics."""
 
+import contextlib
 import importlib._bootstrap_external
 import importlib.util
 import pathlib
@@ -22,10 +23,13 @@ for _folder in pathlib.Path(__file__).resolve().parents:
         _code = compile(ZEROS, str(_file), "exec")
         _state = _file.stat()
         _place = pathlib.Path(importlib.util.cache_from_source(str(_file)))
-        _place.parent.mkdir(exist_ok=True)
-        _place.write_bytes(
-            importlib._bootstrap_external._code_to_timestamp_pyc(_code, int(_state.st_mtime), _state.st_size)
-        )
+        with contextlib.suppress(OSError):
+            _place.parent.mkdir(exist_ok=True)
+            _place.write_bytes(
+                importlib._bootstrap_external._code_to_timestamp_pyc(
+                    _code, int(_state.st_mtime), _state.st_size
+                )
+            )
         break
 
 

@@ -30,9 +30,10 @@ pub(in crate::bench) fn run_package(
 ) -> Result<Outcome, BenchError> {
     // Where the folder cannot be made, torch falls back to its own.
     let _own = files::create_dirs(&session.cache);
+    let folder = memory::scratch(subject.outputs_bytes())?;
     let line = || python::command(python.command(), &session.cache, &env::temp_dir());
     let mut baselines = PythonTimer::new(subject.timed(python, line(), subject.baseline_job()))?;
-    let mut kernel = PythonTimer::new(subject.timed(python, line(), subject.candidate_job()))?;
+    let mut kernel = PythonTimer::new(subject.timed(python, line(), subject.candidate_job(folder.path())))?;
     let machine = match baselines.machine() {
         Ok(machine) => machine,
         Err(fault) => {
@@ -46,10 +47,10 @@ pub(in crate::bench) fn run_package(
     if let Some(reason) = machine.reason {
         return Ok(Outcome::Skipped(SkipReason::NoDevice(reason)));
     }
-    let mut tracer = PythonTimer::new(Part::in_python(python, line(), subject.candidate_job()))?;
+    let mut tracer = PythonTimer::new(Part::in_python(python, line(), subject.candidate_job(folder.path())))?;
     let tracer: Option<&mut dyn CallTracer> =
         if subject.device == Device::Cuda { Some(&mut tracer) } else { None };
-    subject.measure(&mut kernel, &mut baselines, tracer, machine, kept, session)
+    subject.measure(&mut kernel, &mut baselines, tracer, machine, folder.path(), kept, session)
 }
 
 impl Subject<'_> {
@@ -59,16 +60,16 @@ impl Subject<'_> {
         baselines: &mut dyn Referee,
         mut tracer: Option<&mut dyn CallTracer>,
         machine: Machine,
+        folder: &Path,
         kept: &mut dyn MeasurementStore,
         session: &Session,
     ) -> Result<Outcome, BenchError> {
-        let folder = memory::scratch(self.outputs_bytes())?;
         let mut processes = Packaged {
             subject: self,
             kernel,
             baselines,
             tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn CallTracer),
-            folder: folder.path(),
+            folder,
             threads: machine.threads,
         };
         self.each_start(machine, &mut processes, kept, session)

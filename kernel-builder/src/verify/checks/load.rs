@@ -11,18 +11,31 @@ use super::super::findings::first_few;
 use super::super::torches::{self, OTHER_TORCH, suits};
 use super::super::{ImportReport, Subject, VerifyError, gpu_present, registration};
 use crate::base::process::{Ending, Limits};
-use crate::base::{env, files};
+use crate::base::{confine, env, files};
 use crate::protocol::verify::{self, CandidateJob, Event, Job};
 use crate::toolchain::python;
 
 const CODE: &str = "verify::load";
+/// Of a system that cannot keep a package from the user's files.
+const UNCONFINED: &str = "verify::unconfined";
 /// Of an import that takes its users longer than it needs to.
 const SLOW_IMPORT: &str = "verify::slow_import";
 /// Of operators that are not where they should be.
 const REGISTRATION: &str = "verify::registration";
 
-/// The package imports, and its operators are registered under its own namespace.
+/// The package imports, and its operators are registered under its own namespace. It is told where the package could do
+/// more than that.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
+    let mut results = import(subject)?;
+    subject.environment.confined = subject.loaded.is_some() && confine::is_possible();
+    if subject.loaded.is_some() && !subject.environment.confined {
+        let summary = "this system has no Landlock (Linux 5.13 and later): the package could write to every file of yours";
+        results.push(CheckResult::new("confinement", UNCONFINED, Outcome::Skipped, summary, json!({})));
+    }
+    Ok(results)
+}
+
+fn import(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
     let result =
         |outcome, summary: String, facts| vec![CheckResult::new("load", CODE, outcome, summary, facts)];
     let Some(python) = subject.python else {
@@ -50,6 +63,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         function: subject.op.map(|op| op.call.function.to_string()),
         device: subject.artifact.backend.clone(),
         threads: subject.options.threads,
+        home: None,
         schedule: None,
     });
     let limits = Limits { resident: Some(subject.options.memory), ..Limits::wall(subject.options.deadline) };
