@@ -2,9 +2,9 @@
 
 Owns: the rules, the variables that name a home or a cache. Never: decides who is kept; the judge does.
 
-A package may read what its user may read: Python, torch, the driver. It writes only below its home, to named folders and
-to devices. It can neither trace nor, from Linux 6.12 on, signal processes that it did not start (kernel documentation,
-"Landlock: unprivileged access control"). Modes and times of files are not guarded.
+A package may read what its user may read: Python, torch, the driver. It writes only below its home, to named folders, to
+devices and to what /proc has of itself. It can neither trace nor, from Linux 6.12 on, signal processes that it did not
+start (kernel documentation, "Landlock: unprivileged access control"). Modes and times of files are not guarded.
 """
 
 import ctypes
@@ -15,13 +15,15 @@ import tempfile
 from collections.abc import Iterable
 
 # Rights of Landlock, as in linux/landlock.h, and the version of its interface that knows them.
-WRITE_FILE = 1 << 1
+WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
 CHANGES = (
     (1, WRITE_FILE),
     (1, sum(1 << place for place in range(4, 13))),  # removing and making files of every kind
     (2, 1 << 13),  # moving them to another folder
-    (3, 1 << 14),  # truncating them
+    (3, TRUNCATE),
 )
+# The driver of CUDA names its threads here, and does not start where it cannot.
+OWN_PROCESS = "/proc/self"
 SIGNALS_SINCE, SCOPE_SIGNAL = 6, 1 << 1
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION_ASKED = 1
@@ -125,7 +127,7 @@ def keep(home: str, writable: Iterable[str]) -> None:
     rules = RulesetAttr(handled, 0, SCOPE_SIGNAL if version >= SIGNALS_SINCE else 0)
     ruleset = landlock(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(ctypes.sizeof(rules)), ctypes.c_uint32(0))
     places = [(path, handled) for path in (home, *writable)]
-    places += [(path, WRITE_FILE) for path in devices()]
+    places += [(path, handled & (WRITE_FILE | TRUNCATE)) for path in (OWN_PROCESS, *devices())]
     for path, rights in places:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         beneath = PathBeneathAttr(rights, place)

@@ -21,6 +21,7 @@ TRIES = {
     "temporary": "tempfile.mkdtemp()",
     "named": "open(named + '/file', 'w')",
     "null": "open('/dev/null', 'w')",
+    "thread": "open(f'/proc/self/task/{threading.get_native_id()}/comm', 'w')",
     "read": "open(other + '/file').read()",
     "write": "open(other + '/file', 'w')",
     "append": "open(other + '/file', 'a')",
@@ -32,9 +33,9 @@ TRIES = {
     "child": "subprocess.run(['cp', home + '/file', other + '/copied'], check=True, capture_output=True)",
     "memory": "open(f'/proc/{parent}/mem', 'r+b')",
 }
-ALLOWED = ("home", "expanded", "temporary", "named", "null", "read")
+ALLOWED = ("home", "expanded", "temporary", "named", "null", "thread", "read")
 PROGRAM = """
-import json, os, subprocess, sys, tempfile
+import json, os, subprocess, sys, tempfile, threading
 home, named, other, parent, tries = json.loads(sys.stdin.read())
 os.environ["TRITON_CACHE_DIR"] = other
 from confine import keep
