@@ -6,6 +6,7 @@ Owns: buffers, guards, poison, the order of calls. Never: sees an expected value
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import itertools
 import os
@@ -33,6 +34,7 @@ from protocol_verify import (
     Loaded,
     LoadFailed,
     Manner,
+    NoSpace,
     Schedule,
     Trial,
 )
@@ -419,7 +421,14 @@ class Runner:
 
     def dump(self, number: int, tensors: list[torch.Tensor]) -> None:
         """Write whole buffers, guards included."""
-        write_tensors(os.path.join(self.dumps_dir, f"{number}.bin"), tensors)
+        try:
+            write_tensors(os.path.join(self.dumps_dir, f"{number}.bin"), tensors)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            # That is not the package's fault, and no call after it could be judged.
+            self.channel.send(NoSpace())
+            sys.exit(1)
 
 
 def play(job: CandidateJob, channel: Channel) -> None:

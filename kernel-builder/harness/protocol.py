@@ -38,7 +38,7 @@ class SourceText:
 
     # The path of the file, for messages.
     file: str
-    # What it held.
+    # The contents of the file.
     text: str
 
 

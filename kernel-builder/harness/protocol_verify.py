@@ -378,6 +378,13 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class NoSpace:
+    """A dump could not be written because the disk is full. The process ends."""
+
+    TAG: ClassVar[tuple[str, str]] = ("event", "no-space")
+
+
+@dataclass(frozen=True)
 class Failed:
     """A trial failed."""
 
@@ -413,6 +420,7 @@ Event: TypeAlias = (
     | Begin
     | End
     | Kept
+    | NoSpace
     | Failed
     | Done
 )

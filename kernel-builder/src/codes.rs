@@ -6,6 +6,7 @@ use miette::Diagnostic;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::base::nearest;
 use crate::exit::{self, StageError};
 
 /// The pages that people read, one for each stage. `cargo xtask tidy` compares them with the sources.
@@ -98,25 +99,17 @@ fn details(code: &str) -> Option<&'static str> {
 /// It names none.
 pub fn find(asked: &str) -> Result<Vec<Entry>, UnknownCode> {
     let mut entries = all();
+    let lower = asked.to_lowercase();
     let names = |entry: &Entry| {
-        entry.code == asked
-            || entry.stage() == asked
-            || entry.code.split_once("::").is_some_and(|(_, name)| name == asked)
+        entry.code == lower
+            || entry.stage() == lower
+            || entry.code.split_once("::").is_some_and(|(_, name)| name == lower)
     };
     if entries.iter().any(names) {
         entries.retain(names);
         return Ok(entries);
     }
-    let asked_for = asked.as_bytes();
-    let likeness = |entry: &Entry| {
-        let code = entry.code.as_bytes();
-        let ops = similar::capture_diff_slices(similar::Algorithm::Myers, code, asked_for);
-        similar::get_diff_ratio(&ops, code.len(), asked_for.len())
-    };
-    let mut near: Vec<(f32, &'static str)> =
-        entries.iter().map(|entry| (likeness(entry), entry.code)).filter(|(ratio, _)| *ratio > 0.6).collect();
-    near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    let similar = near.into_iter().take(OFFERED).map(|(_, code)| code).collect();
+    let similar = nearest::alike(&lower, entries.iter().map(|entry| entry.code), OFFERED);
     Err(UnknownCode { asked: asked.to_owned(), similar })
 }
 
@@ -152,6 +145,7 @@ mod tests {
     #[test]
     fn a_code_its_name_and_a_stage_are_found() {
         assert_eq!(find("verify::guard").unwrap()[0].code, "verify::guard");
+        assert_eq!(find("VERIFY::Guard").unwrap()[0].code, "verify::guard");
         assert_eq!(find("stream_escape").unwrap()[0].code, "bench::stream_escape");
         assert!(find("bench").unwrap().iter().all(|entry| entry.stage() == "bench"));
     }

@@ -19,6 +19,7 @@ from oracle import (  # noqa: E402
     keeps_a_module,
     on_host,
     samples_of,
+    terms_of,
     terms_of_short_rows,
 )
 from protocol import Dtype, SourceText  # noqa: E402
@@ -32,6 +33,7 @@ from protocol_verify import (  # noqa: E402
     Shift,
     Shuffle,
 )
+from rounding import RandomRounding  # noqa: E402
 from tensors import DTYPES  # noqa: E402
 from values import distribution  # noqa: E402
 
@@ -200,6 +202,43 @@ def test_terms_are_sampled_for_short_rows_and_hard_values_alone():
     # Terms that cancel are larger than what is left of them.
     assert float(size.mean()) > 0
     assert samples_of(4, [torch.zeros(1)]) == 32 and samples_of(4, [torch.zeros(1024, 1024)]) == 4
+
+
+def test_random_roundings_find_what_another_order_loses_where_values_near_by_round_alike():
+    # The gradient of a layer normalisation over pairs is next to nothing, made of terms next to each other.
+    def gradient(g: Any, x: Any) -> Any:
+        centred = x - x.mean(-1, keepdim=True)
+        normal = centred * (centred.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+        return g - g.mean(-1, keepdim=True) - normal * (g * normal).mean(-1, keepdim=True)
+
+    def off_by_one(g: Any, x: Any) -> Any:
+        """The same in float32, but for a square root that is one number further."""
+        centred = x - x.mean(-1, keepdim=True)
+        normal = centred * (centred.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * (1 + 2.0**-23)
+        return g - g.mean(-1, keepdim=True) - normal * (g * normal).mean(-1, keepdim=True)
+
+    random = torch.Generator().manual_seed(1)
+    g, x = (torch.randn(20000, 2, generator=random) for _ in range(2))
+    exact = gradient(g.double(), x.double())
+
+    def at(values: Any, dtype: Any) -> list[Any]:
+        return [gradient(*(one.to(dtype) for one in values))]
+
+    (size,) = terms_of(at, [exact], [g, x], [0, 1], random, samples=4)
+    lost = (off_by_one(g, x).double() - exact).abs()
+    # What is allowed for two terms (verify/bound.rs), without the rounding of the result.
+    assert float((lost / ((8 * 2**0.5 + 8) * 2.0**-24 * size)).max()) < 1
+    # And it is no more than some roundings of the terms.
+    assert float((size / g.abs().amax(-1, keepdim=True)).median()) < 4
+
+
+def test_what_is_handed_on_is_not_rounded():
+    x = torch.randn(64, dtype=torch.float64)
+    with RandomRounding(torch.Generator().manual_seed(1)):
+        kept = [x.clone(), x.view(8, 8), x.max(), torch.where(x > 0, x, x), x.float()]
+        rounded = x + 0.0
+    assert all(bool(torch.isin(one.double(), torch.cat([x, x.float().double()])).all()) for one in kept)
+    assert 0 < float(((rounded - x) / x).abs().max()) <= 2.0**-24
 
 
 def test_infinities_that_depend_on_the_dtype_are_left_open():

@@ -23,6 +23,7 @@ pub mod log;
 #[cfg(test)]
 pub(crate) mod loopback;
 pub mod memory;
+pub(crate) mod nearest;
 pub mod nvml;
 mod paint;
 pub mod process;

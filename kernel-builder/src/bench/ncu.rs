@@ -50,7 +50,7 @@ pub(crate) enum NoCounters {
     /// The program failed; its message.
     #[error("{output}")]
     Failed {
-        /// What it printed.
+        /// The end of its error output.
         output: String,
     },
     /// The program ran and reported nothing.

@@ -27,7 +27,7 @@ const HUB: &str = "kernelwright-hub";
   HF_ENDPOINT=http://127.0.0.1:8800 kernelwright publish --to hf:me/fast-norm")]
 pub struct Args {
     /// The folder, and options of kernelwright-hub
-    #[arg(value_name = "ARGUMENT", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "FOLDER", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 

@@ -57,7 +57,7 @@ pub(crate) type Scalars = BTreeMap<String, ScalarValue>;
 pub(crate) struct SourceText {
     /// The path of the file, for messages.
     pub file: String,
-    /// What it held.
+    /// The contents of the file.
     pub text: String,
 }
 

@@ -313,6 +313,8 @@ pub(crate) enum Event {
     End { trial: usize },
     /// The package keeps memory between calls.
     Kept { bytes: usize },
+    /// A dump could not be written because the disk is full. The process ends.
+    NoSpace {},
     /// A trial failed.
     Failed { trial: usize, kind: Failure, error: String },
     /// The role is at its end.

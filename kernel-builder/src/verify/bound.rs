@@ -21,7 +21,8 @@
 //!   size for inner products of data of mean zero. A row of fewer than 32 elements may be small by chance; there `s` is
 //!   what the oracle found the reference to lose in float32 at values near by, in units of float32's roundoff, or how much
 //!   its exact result changes there for each unit of distance, if one of those is larger. The latter counts what another
-//!   order of the same arithmetic loses: it computes the exact result of inputs that are some roundoffs away.
+//!   order of the same arithmetic loses: it computes the exact result of inputs that are some roundoffs away. In these
+//!   short rows random roundings of all arithmetic count as well: the float32 of values near by may round alike for all.
 //!
 //! The inputs of the checks are random, so that the independence that the square root stands on holds.
 //!

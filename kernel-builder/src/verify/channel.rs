@@ -31,6 +31,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("protocol.py", include_str!("../../harness/protocol.py")),
     ("protocol_verify.py", include_str!("../../harness/protocol_verify.py")),
+    ("rounding.py", include_str!("../../harness/rounding.py")),
     ("sources.py", include_str!("../../harness/sources.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),
     ("values.py", include_str!("../../harness/values.py")),

@@ -2,6 +2,8 @@
 //!
 //! Owns: the errors of this stage. Never: describes a refusal; that is evidence.
 
+use std::path::PathBuf;
+
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -78,6 +80,13 @@ pub enum VerifyError {
         folder: String,
         /// For people.
         free: String,
+    },
+    /// The disk became full while the kernel was called.
+    #[error("no space left in `{}` for the results of the kernel", .folder.display())]
+    #[diagnostic(code(verify::scratch), help("free some space, or set TMPDIR to a larger disk"))]
+    DiskFull {
+        /// The folder.
+        folder: PathBuf,
     },
 }
 

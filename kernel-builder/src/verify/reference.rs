@@ -46,7 +46,7 @@ impl ReferenceFile {
         files::read(&self.path).is_ok_and(|bytes| bytes == self.text.as_bytes())
     }
 
-    /// What a process of the judge runs.
+    /// The file as a message: processes of the judge run this text.
     pub(crate) fn source(&self) -> SourceText {
         SourceText { file: self.path.display().to_string(), text: self.text.clone() }
     }

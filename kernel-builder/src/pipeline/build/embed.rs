@@ -112,6 +112,8 @@ type Place = (usize, usize, usize);
 /// # Errors
 /// An operation that no module can be generated for, or device code that does not compile.
 pub(crate) fn embed(request: &Request, session: &Session) -> Result<Embedded, Failure> {
+    // Before anything is compiled: a file may be in the way.
+    files::create_dirs(&request.out)?;
     let mut embedded = Embedded::default();
     let mut kernels: Vec<Kernel> = vec![];
     for path in &request.kernels {

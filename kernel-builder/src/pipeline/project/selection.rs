@@ -9,6 +9,7 @@ use kernel_plan::variant::{self, Decision, Explained, Extent, SelectedVariants, 
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::nearest;
 use crate::base::session::Session;
 use crate::compile::BuildPolicy;
 use crate::exit::{self, Failure, StageError};
@@ -57,7 +58,7 @@ impl Selection {
 pub(crate) enum SelectError {
     /// A variant was named that does not fit.
     #[error("the variant `{id}` is not for this project: {problem}")]
-    #[diagnostic(code(plan::unknown_variant), help("variants that can be built here: {}", offered.join(", ")))]
+    #[diagnostic(code(plan::unknown_variant), help("variants that can be built here: {}", few(id, offered)))]
     Unknown {
         /// What was asked for.
         id: String,
@@ -68,7 +69,7 @@ pub(crate) enum SelectError {
     },
     /// A variant was named that is right for the project, and something is missing here.
     #[error("the variant `{id}` cannot be built here: {missing}")]
-    #[diagnostic(code(plan::not_buildable), help("variants that can be built here: {}", offered.join(", ")))]
+    #[diagnostic(code(plan::not_buildable), help("variants that can be built here: {}", few(id, offered)))]
     Elsewhere {
         /// What was asked for.
         id: String,
@@ -110,6 +111,22 @@ pub(crate) enum SelectError {
         /// The variants.
         damaged: Vec<String>,
     },
+}
+
+/// How many variants a message names.
+const NAMED: usize = 6;
+
+/// All variants if they are few; else those with similar names, or the first, and where to see the others.
+fn few(id: &str, offered: &[String]) -> String {
+    if offered.len() <= NAMED {
+        return offered.join(", ");
+    }
+    let mut named = nearest::alike(id, offered.iter().map(String::as_str), NAMED);
+    if named.is_empty() {
+        named.extend(offered.iter().take(NAMED).map(String::as_str));
+    }
+    let others = offered.len() - named.len();
+    format!("{} and {others} more, which `kernelwright variants --all` lists", named.join(", "))
 }
 
 /// What else there would be to choose from.

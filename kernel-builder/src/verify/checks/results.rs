@@ -196,9 +196,11 @@ fn candidate(
     let job = stage.candidate_job(&subject.artifact.dir, &subject.artifact.id, cases);
     let limits = Limits { resident: Some(subject.options.memory), ..Limits::wall(subject.options.deadline) };
     let (mut begun, mut finished, mut complaints, mut kept) = (None, 0, BTreeMap::new(), 0);
+    let mut disk_full = false;
     let ended = stage.play(Job::Candidate(job), limits, &mut |event| match event {
         Event::Begin { trial } => begun = Some(trial),
         Event::Kept { bytes } => kept = kept.max(bytes),
+        Event::NoSpace {} => disk_full = true,
         Event::End { .. } => {
             finished += 1;
             each();
@@ -208,6 +210,9 @@ fn candidate(
         }
         _ => {}
     })?;
+    if disk_full {
+        return Err(VerifyError::DiskFull { folder: stage.path("dumps") });
+    }
     let dumps = stage.sealed(cases);
     Ok(Run { ended, begun, finished, complaints, stopped: false, dumps, kept })
 }

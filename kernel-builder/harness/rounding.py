@@ -1,0 +1,81 @@
+"""Arithmetic in float64 whose every result is off by a random rounding of float32 (Monte Carlo arithmetic).
+
+Owns: which operators round. Never: decides what an error is measured for.
+
+Values near by have the roundings of float32 only if they reach other floating-point numbers. What a normalisation of two
+elements returns does not: it is next to 1 whatever they are, so its rounding is the same for all of them. Random roundings
+need no such luck (Parker, Monte Carlo Arithmetic, UCLA report CSD-970002, 1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+# Operators that hand on elements as they are. Those that return views or write in place are known by their schema.
+EXACT = frozenset(
+    {
+        "_to_copy",
+        "abs",
+        "amax",
+        "amin",
+        "cat",
+        "clone",
+        "clamp",
+        "constant_pad_nd",
+        "flip",
+        "gather",
+        "index",
+        "index_select",
+        "max",
+        "maximum",
+        "min",
+        "minimum",
+        "neg",
+        "relu",
+        "roll",
+        "sign",
+        "sort",
+        "stack",
+        "topk",
+        "tril",
+        "triu",
+        "where",
+    }
+)
+# Half the distance from 1 to the next number of float32.
+ROUNDOFF = 2.0**-24
+
+
+class RandomRounding(TorchDispatchMode):
+    """Multiplies what an operator returns in float64 by 1 + r, |r| <= `ROUNDOFF`, each element by another one."""
+
+    def __init__(self, random: torch.Generator) -> None:
+        super().__init__()
+        self.random = random
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call an operator and round."""
+        found: Any = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if name in EXACT or any(one.alias_info is not None for one in func._schema.returns):
+            return found
+        rounded: Callable[[Any], Any] = self.rounded
+        return tree_map(rounded, found)
+
+    def rounded(self, value: Any) -> Any:
+        """The value, rounded if it is a tensor of float64 where random numbers can be drawn."""
+        if (
+            not isinstance(value, torch.Tensor)
+            or value.dtype != torch.float64
+            or value.device.type != self.random.device.type
+        ):
+            return value
+        noise = torch.rand(value.shape, generator=self.random, dtype=torch.float32, device=value.device)
+        return value.mul_(noise.mul_(2).sub_(1).mul_(ROUNDOFF).to(torch.float64).add_(1))
