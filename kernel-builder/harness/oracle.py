@@ -257,11 +257,17 @@ def eager_results(function: Function, case: OracleCase, inputs: Tensors, scalars
 
 
 def is_defined(
-    function: Function, case: OracleCase, inputs: Tensors, scalars: Scalars, expected: list[torch.Tensor]
+    function: Function,
+    case: OracleCase,
+    inputs: Tensors,
+    scalars: Scalars,
+    expected: list[torch.Tensor],
+    random: torch.Generator,
 ) -> bool:
-    """Whether PyTorch in the real dtype has what is not finite where float64 has it.
+    """Whether PyTorch in the real dtype has what is not finite where float64 has it, at values near by, too.
 
-    Where it does not, the reference does not say what an infinity or NaN leads to, and no kernel is held to it.
+    Where it does not, the reference does not say what an infinity or NaN leads to, and no kernel is held to it. An infinity
+    times a difference that should be zero is NaN, or an infinity if a rounding is left of the difference.
     """
     try:
         eager = results(function, inputs, scalars)
@@ -274,6 +280,15 @@ def is_defined(
         same = (got == wanted) | (got.isnan() & wanted.isnan()) | (got.isfinite() & wanted.isfinite())
         if got.shape != wanted.shape or not bool(same.all()):
             return False
+    for _ in range(SAMPLES):
+        near = cast(inputs, torch.float64)
+        for place, one in enumerate(near):
+            if one is not None and one.is_floating_point():
+                noise = torch.randn(one.shape, generator=random, dtype=torch.float32, device=one.device)
+                near[place] = noise.mul_(APART).add_(1).to(torch.float64).mul_(one)
+        for here, exact in zip(results(function, near, scalars), expected):
+            if not bool(((here.isnan() == exact.isnan()) & (here.isinf() == exact.isinf())).all()):
+                return False
     return True
 
 
@@ -349,7 +364,7 @@ def compute(
     if chosen.baseline:
         found = eager_results(function, case, inputs, scalars)
         eager = found if isinstance(found, str) else on_host(found)
-    undefined = chosen.kind in UNDEFINED_KINDS and not is_defined(function, case, inputs, scalars, expected)
+    undefined = chosen.kind in UNDEFINED_KINDS and not is_defined(function, case, inputs, scalars, expected, random)
     return Computed(on_host([*expected, *terms]), gradients, eager, undefined)
 
 

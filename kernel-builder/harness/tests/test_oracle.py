@@ -253,6 +253,18 @@ def test_infinities_that_depend_on_the_dtype_are_left_open():
     assert undefined(lambda x: torch.where(x.abs() < 100, x * 30000 * 30000 - x * 30000 * 30000, x))
 
 
+def test_infinities_that_depend_on_what_a_rounding_leaves_are_open():
+    case = oracle_case([tensor("x", [64], "f32")], [tensor("y", [64], "f32")], [input_set(kind="non-finite")])
+    inputs = make_inputs(7, {}, case, 0)
+
+    def undefined(reference: Callable[[Any], Any]) -> bool:
+        return compute(job(), reference, None, case, 0, inputs, torch.device("cpu")).undefined
+
+    # Zero but for a rounding, times an infinity.
+    assert undefined(lambda x: torch.inf * (x * (1 / 3) * 3 - x))
+    assert not undefined(lambda x: torch.inf * (x - x))
+
+
 def test_a_baseline_is_what_pytorch_gets_in_the_real_dtype_or_the_reason_why_it_has_none():
     case = oracle_case([tensor("x", [4, 4], "bf16")], [tensor("y", [4, 4], "bf16")], [input_set(baseline=True)])
     (x,) = make_inputs(7, {}, case, 0)

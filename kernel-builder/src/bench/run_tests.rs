@@ -12,6 +12,7 @@ use crate::base::report::{MessageFormat, Report};
 use crate::bench::RunContext;
 use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::rounds::tests::Fake;
+use crate::bench::run::of_package::Timers;
 use crate::verify::ReferenceFile;
 
 const OP: &str = r#"
@@ -128,7 +129,8 @@ fn run_as(
     };
     let report = Report::new(MessageFormat::Human, true);
     let session = Session { report, cache: env::temp_dir(), offline: true, jobs: 1 };
-    subject.measure(kernel, rivals, None, machine, &env::temp_dir(), kept, &session)
+    let timers = Timers { kernel, baselines: rivals, tracer: None };
+    subject.measure(timers, machine, &env::temp_dir(), kept, &session)
 }
 
 /// The workloads of measurements.

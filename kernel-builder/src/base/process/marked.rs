@@ -80,16 +80,14 @@ mod tests {
         let folder = files::scratch().unwrap();
         let place = folder.path().join("id");
         let mark = Mark::draw();
-        // The shell ends at once, and leaves a process that no group has.
+        // The shell ends when the process has left its group, which is killed then.
         let script = format!(
-            "setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; sleep 600' >/dev/null 2>&1 &",
+            "setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; sleep 600' >/dev/null 2>&1 &
+            until [ -e {0} ]; do sleep 0.01; done",
             place.display()
         );
         let line = CommandLine::new("sh").args(["-c", &script]).env(MARK, mark.value());
         run(&line, Limits::wall(Duration::from_secs(20))).unwrap();
-        while !place.exists() {
-            std::thread::yield_now();
-        }
         let id: i32 = files::read_text(&place).unwrap().trim().parse().unwrap();
         let lives = || rustix::process::test_kill_process(Pid::from_raw(id).unwrap()).is_ok();
         assert!(lives());

@@ -50,54 +50,52 @@ pub(in crate::bench) fn run_package(
     let mut tracer = PythonTimer::new(Part::in_python(python, line(), subject.candidate_job(folder.path())))?;
     let tracer: Option<&mut dyn CallTracer> =
         if subject.device == Device::Cuda { Some(&mut tracer) } else { None };
-    subject.measure(&mut kernel, &mut baselines, tracer, machine, folder.path(), kept, session)
+    let timers = Timers { kernel: &mut kernel, baselines: &mut baselines, tracer };
+    subject.measure(timers, machine, folder.path(), kept, session)
+}
+
+/// The processes that measure a package, or what stands for them in a test.
+pub(super) struct Timers<'a> {
+    pub(super) kernel: &'a mut dyn Timer,
+    pub(super) baselines: &'a mut dyn Referee,
+    pub(super) tracer: Option<&'a mut dyn CallTracer>,
 }
 
 impl Subject<'_> {
-    pub(super) fn measure(
-        &self,
-        kernel: &mut dyn Timer,
-        baselines: &mut dyn Referee,
-        mut tracer: Option<&mut dyn CallTracer>,
+    /// Measures every case; outputs of calls are files of `folder`.
+    pub(super) fn measure<'a>(
+        &'a self,
+        timers: Timers<'a>,
         machine: Machine,
-        folder: &Path,
+        folder: &'a Path,
         kept: &mut dyn MeasurementStore,
         session: &Session,
     ) -> Result<Outcome, BenchError> {
-        let mut processes = Packaged {
-            subject: self,
-            kernel,
-            baselines,
-            tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn CallTracer),
-            folder,
-            threads: machine.threads,
-        };
+        let mut processes = Packaged { subject: self, timers, folder, threads: machine.threads };
         self.each_start(machine, &mut processes, kept, session)
     }
 }
 
-/// The processes that measure a package.
+/// The processes that measure a package, with all that a case needs.
 struct Packaged<'a, 'b> {
     subject: &'a Subject<'b>,
-    kernel: &'a mut dyn Timer,
-    baselines: &'a mut dyn Referee,
-    tracer: Option<&'a mut dyn CallTracer>,
+    timers: Timers<'a>,
     folder: &'a Path,
     threads: u64,
 }
 
 impl Processes for Packaged<'_, '_> {
     fn renew(&mut self) -> Result<(), BenchError> {
-        self.kernel.renew()?;
-        Ok(self.baselines.renew()?)
+        self.timers.kernel.renew()?;
+        Ok(self.timers.baselines.renew()?)
     }
 
     fn case(&mut self, case: &Case, traced: Option<&Cupti>) -> Result<CaseEnd, BenchError> {
         let subject = self.subject;
         let mut rounds = Rounds {
-            kernel: &mut *self.kernel,
-            baselines: &mut *self.baselines,
-            tracer: self.tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn CallTracer),
+            kernel: &mut *self.timers.kernel,
+            baselines: &mut *self.timers.baselines,
+            tracer: self.timers.tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn CallTracer),
             traced: traced.cloned(),
             random: SplitMix(random::seed() ^ subject.options.seed),
             folder: self.folder,

@@ -178,8 +178,8 @@ fn non_finite(schedule: &[ScheduledCase], oracle: &Oracle) -> Option<CheckResult
     let (place, _) = oracle.undefined.first()?;
     let asked = schedule.iter().filter(|case| case.sets.iter().any(|set| set.kind == schedule::NON_FINITE));
     let summary = format!(
-        "in {} of {} cases, first `{}`, the reference in the real dtype has infinities or NaN in other places than in \
-         float64, so these values are not judged",
+        "in {} of {} cases, first `{}`, the reference has infinities or NaN in other places in the real dtype, or at \
+         values near by, than in float64, so these values are not judged",
         oracle.undefined.len(),
         asked.count(),
         schedule[*place].id,
