@@ -14,6 +14,8 @@ use super::template::{self, Sources, Template};
 const CONTRACT: &str = "\
 The kernels of plan.md, with [let], [tune] and [launch] of op.toml. They are right and plain: replace them by any that compute what
 reference.py says, for all lengths that the axes allow.";
+/// What a repository of the project leaves out, as those of templates do.
+const IGNORED: &str = include_str!("../../../templates/blank/.gitignore");
 /// How a template of a translation is called.
 const NAME: &str = "translation";
 /// The parts that every translation uses: the file of `_shared`, the backend.
@@ -260,6 +262,7 @@ impl Translated {
             put(format!("{module}_cpu/{op}.cpp"), emitted.cpu);
             put(format!("{module}_cpu/{op}_body.h"), emitted.body);
         }
+        put(".gitignore".to_owned(), IGNORED.to_owned());
         put("plan.md".to_owned(), plan);
         put("reference.py".to_owned(), self.text.clone());
         put("template.toml".to_owned(), self.manifest(module));

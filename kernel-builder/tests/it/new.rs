@@ -35,6 +35,21 @@ fn writes_a_whole_project_that_check_accepts() {
 }
 
 #[test]
+fn every_template_keeps_builds_out_of_a_repository() {
+    let sandbox = Sandbox::new();
+    let listed = sandbox.run(&["templates", "--message-format", "json"]);
+    let listed: serde_json::Value = serde_json::from_str(listed.stdout.lines().last().unwrap()).unwrap();
+    let names: Vec<&str> =
+        listed["templates"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        let made = sandbox.run(&["new", &format!("me/{name}"), "--template", name, "--no-git"]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        assert!(sandbox.read(&format!("work/{name}/.gitignore")).contains(".kernelwright/"), "{name}");
+    }
+}
+
+#[test]
 fn one_backend_leaves_the_code_of_the_others_away() {
     let sandbox = Sandbox::new();
     let project = sandbox.project("fast-norm", "cpu");
