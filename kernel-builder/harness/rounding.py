@@ -10,6 +10,8 @@ need no such luck (Parker, Monte Carlo Arithmetic, UCLA report CSD-970002, 1997)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from random import Random
 from typing import Any
 
 import torch
@@ -49,6 +51,16 @@ EXACT = frozenset(
 )
 # Half the distance from 1 to the next number of float32.
 ROUNDOFF = 2.0**-24
+# Elements that are rounded at a time.
+PIECE = 1 << 19
+
+
+@cache
+def factors(device: str) -> torch.Tensor:
+    """Numbers 1 + r, |r| <= `ROUNDOFF`, twice as many as a piece has. To draw them for every result takes six times as long."""
+    random = torch.Generator(device).manual_seed(1)
+    drawn = torch.rand(2 * PIECE, generator=random, dtype=torch.float64, device=device)
+    return drawn.mul_(2).sub_(1).mul_(ROUNDOFF).add_(1)
 
 
 class RandomRounding(TorchDispatchMode):
@@ -56,7 +68,8 @@ class RandomRounding(TorchDispatchMode):
 
     def __init__(self, random: torch.Generator) -> None:
         super().__init__()
-        self.random = random
+        # The place from which factors are taken is drawn for each piece.
+        self.places = Random(int(torch.randint(1 << 62, (), generator=random, device=random.device)))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -70,12 +83,14 @@ class RandomRounding(TorchDispatchMode):
         return tree_map(rounded, found)
 
     def rounded(self, value: Any) -> Any:
-        """The value, rounded if it is a tensor of float64 where random numbers can be drawn."""
-        if (
-            not isinstance(value, torch.Tensor)
-            or value.dtype != torch.float64
-            or value.device.type != self.random.device.type
-        ):
+        """The value, rounded if it is a tensor of float64."""
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
             return value
-        noise = torch.rand(value.shape, generator=self.random, dtype=torch.float32, device=value.device)
-        return value.mul_(noise.mul_(2).sub_(1).mul_(ROUNDOFF).to(torch.float64).add_(1))
+        known = factors(str(value.device))
+        pieces: list[torch.Tensor] = []
+        for begin in range(0, value.numel(), PIECE):
+            place = self.places.randrange(PIECE)
+            pieces.append(known[place : place + min(PIECE, value.numel() - begin)])
+        if not pieces:
+            return value
+        return value.mul_((pieces[0] if len(pieces) == 1 else torch.cat(pieces)).view(value.shape))
