@@ -14,7 +14,7 @@ import pytest
 from confine import CREATE_RULESET, VERSION_ASKED
 
 HARNESS = Path(__file__).parent.parent
-# What the process tries, by name; each is an expression that fails where it is not allowed to.
+# The process evaluates these expressions. Only those in `ALLOWED` may succeed.
 TRIES = {
     "home": "open(home + '/file', 'w')",
     "expanded": "open(os.path.expanduser('~/file'), 'w')",

@@ -226,7 +226,7 @@ def test_random_roundings_find_what_another_order_loses_where_values_near_by_rou
 
     (size,) = terms_of(at, [exact], [g, x], [0, 1], random, samples=4)
     lost = (off_by_one(g, x).double() - exact).abs()
-    # What is allowed for two terms (verify/bound.rs), without the rounding of the result.
+    # The bound for two terms (verify/bound.rs), without the rounding of the result.
     assert float((lost / ((8 * 2**0.5 + 8) * 2.0**-24 * size)).max()) < 1
     # And it is no more than some roundings of the terms.
     assert float((size / g.abs().amax(-1, keepdim=True)).median()) < 4

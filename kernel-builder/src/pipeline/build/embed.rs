@@ -112,8 +112,6 @@ type Place = (usize, usize, usize);
 /// # Errors
 /// An operation that no module can be generated for, or device code that does not compile.
 pub(crate) fn embed(request: &Request, session: &Session) -> Result<Embedded, Failure> {
-    // Before anything is compiled: a file may be in the way.
-    files::create_dirs(&request.out)?;
     let mut embedded = Embedded::default();
     let mut kernels: Vec<Kernel> = vec![];
     for path in &request.kernels {
@@ -124,6 +122,8 @@ pub(crate) fn embed(request: &Request, session: &Session) -> Result<Embedded, Fa
         }
         kernels.push(kernel);
     }
+    // Before anything is compiled: a file may be in the way.
+    files::create_dirs(&request.out)?;
     let images = match request.code {
         Code::Stubs => BTreeMap::new(),
         Code::Compiled => compile(&kernels, request, session)?,
