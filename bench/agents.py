@@ -3,11 +3,11 @@
     python3 bench/agents.py PROGRAM PART... [--tries 200] [--agent codex] [--out FILE]
 
 PROGRAM is `kernelwright`, compiled with `--release`. Needs an NVIDIA GPU and torch. Prints one JSON object, and writes it to
-FILE after each part, so that a run that is cut off leaves what it has. The parts:
+FILE after each part. A part that ctrl-C ends leaves what it has. The parts:
 
     tools     seconds of `initialize` and of `try` for new code with the lab ready, counters of `profile`
     copies    copies of one kernel under new names, submitted; none may be kept
-    parallel  8 sessions of a scripted agent side by side, each with a `try` every 10 seconds: seconds of each `try`
+    parallel  8 sessions of a scripted agent side by side, 5 to 15 seconds between two calls of `try`: seconds of each
     ladder    kernels of one operation, slowest first, handed in by tests/agents/model.py through the agent program of
               `--agent`; what the search kept, and what `bench --device` says of each of them
     kernels   the kernels of bench/kernels, each submitted against the translation of its reference, then measured
@@ -39,7 +39,7 @@ AGENTS = {
 # An agent of a few lines. Its arguments: `kernelwright`, the number of tries, seconds between two. It may read no file of
 # ours, so it comes on its command line.
 SCRIPTED = r"""
-import json, os, subprocess, sys, time
+import json, os, random, subprocess, sys, time
 program, tries, period = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 line = [program, "mcp", "--to", os.environ["KERNELWRIGHT_MCP"]]
 server = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -54,7 +54,8 @@ for number in range(tries):
     said = json.loads(server.stdout.readline())["result"]["structuredContent"]
     waited = time.monotonic() - began
     print(json.dumps({"waited": waited, "verdict": said.get("verdict"), "code": said.get("code")}), flush=True)
-    time.sleep(max(0.0, period - waited))
+    # An agent thinks for a while, sessions are not in step.
+    time.sleep(period * random.uniform(0.5, 1.5))
 """
 
 
@@ -119,12 +120,12 @@ def results(done: subprocess.CompletedProcess) -> list[dict]:
     return [found for line in lines if (found := json.loads(line)).get("event") == "result"]
 
 
-def tools(program: str, folder: Path, tries: int) -> dict:
+def tools(found: dict, program: str, folder: Path, tries: int) -> None:
     """Times of the tools."""
     began = time.monotonic()
     server = Server(program, project(folder))
     server.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
-    found: dict = {"initialize_seconds": time.monotonic() - began}
+    found["initialize_seconds"] = time.monotonic() - began
     task = server.call("task")
     found["device"] = task["device"].get("name", task["device"].get("text"))
     took, verdicts = [], {}
@@ -133,8 +134,7 @@ def tools(program: str, folder: Path, tries: int) -> dict:
         said = server.call("try", files={"rms_norm.cu": renamed(number)}, workload=WORKLOAD)
         took.append(time.monotonic() - began)
         verdicts[said["verdict"]] = verdicts.get(said["verdict"], 0) + 1
-    found["first_try_seconds"] = took[0]
-    found["try"] = {**spread(took[1:]), "verdicts": verdicts}
+        found.update({"first_try_seconds": took[0], "try": {**spread(took[1:]), "verdicts": verdicts}})
     # An agent that thinks: settings are searched meanwhile.
     time.sleep(15)
     began = time.monotonic()
@@ -143,23 +143,29 @@ def tools(program: str, folder: Path, tries: int) -> dict:
     profile = server.call("profile", id="best", workload=WORKLOAD)
     found["profile"] = {key: profile.get(key) for key in ("kernels", "counters", "counters_not_read")}
     server.end()
-    return found
 
 
-def copies(program: str, folder: Path, count: int) -> dict:
-    """Verdicts of copies that are submitted."""
+def copies(found: dict, program: str, folder: Path, count: int) -> None:
+    """Verdicts of copies that are submitted. Every twentieth does its sum twice: other machine code, and no faster."""
     server = Server(program, project(folder))
-    verdicts, gains = {}, []
+    verdicts, gains, took = {}, [], []
     for number in range(count):
-        said = server.call("try", files={"rms_norm.cu": renamed(number)}, workload=WORKLOAD)
+        code = renamed(number)
+        if number % 20 == 19:
+            code = slower(code, 2)
+        said = server.call("try", files={"rms_norm.cu": code}, workload=WORKLOAD)
+        began = time.monotonic()
         answer = server.call("submit", id=said.get("id", ""))
-        verdicts[answer.get("verdict")] = verdicts.get(answer.get("verdict"), 0) + 1
+        took.append(time.monotonic() - began)
+        verdict = " ".join(str(answer[key]) for key in ("verdict", "code") if key in answer)
+        verdicts[verdict] = verdicts.get(verdict, 0) + 1
         gains.append(answer.get("gain"))
+        print(f"copy {number}: {verdict}, {took[-1]:.1f} s", file=sys.stderr, flush=True)
+        found.update(count=number + 1, verdicts=verdicts, gains=gains, submit=spread(took))
     server.end()
-    return {"count": count, "verdicts": verdicts, "gains": gains}
 
 
-def parallel(program: str, folder: Path, sessions: int, tries: int) -> dict:
+def parallel(found: dict, program: str, folder: Path, sessions: int, tries: int) -> None:
     """Sessions side by side."""
     place = project(folder)
     python = os.path.realpath(sys.executable)
@@ -174,9 +180,10 @@ def parallel(program: str, folder: Path, sessions: int, tries: int) -> dict:
     # The first of each session waits for the start of the lab.
     waits = [row["waited"] for session in rows for row in session[1:]]
     verdicts = sorted({str(row["verdict"]) for session in rows for row in session})
-    found = {"sessions": len(rows), "first": spread([session[0]["waited"] for session in rows if session])}
-    failed = {} if results(done) else {"failed": done.stdout[-1500:] + done.stderr[-1500:]}
-    return {**found, "try": spread(waits), "verdicts": verdicts, **failed}
+    first = spread([session[0]["waited"] for session in rows if session])
+    found.update({"sessions": len(rows), "first": first, "try": spread(waits), "verdicts": verdicts})
+    if not results(done):
+        found["failed"] = done.stdout[-1500:] + done.stderr[-1500:]
 
 
 def slower(code: str, times: int) -> str:
@@ -189,7 +196,7 @@ def slower(code: str, times: int) -> str:
     return f"{body[0]}    {loop}\n{head}{inner}    }}\n    const float scale{rest}"
 
 
-def ladder(program: str, agent: str, folder: Path) -> dict:
+def ladder(found: dict, program: str, agent: str, folder: Path) -> None:
     """A search through an agent that hands in eight kernels, slowest first."""
     place, code = project(folder), (EXAMPLE / "rms_norm.cu").read_text()
     files = []
@@ -212,23 +219,24 @@ def ladder(program: str, agent: str, folder: Path) -> dict:
     seconds = time.monotonic() - began
     model.kill()
     model.wait()
-    found = results(done)
-    if not found:
-        return {"agent": agent, "failed": done.stdout[-2000:] + done.stderr[-2000:]}
-    best = found[-1]["best"]
+    ended = results(done)
+    found.update(agent=agent, seconds=seconds)
+    if not ended:
+        found["failed"] = done.stdout[-2000:] + done.stderr[-2000:]
+        return
+    best = ended[-1]["best"]
     kept = place / ".kernelwright/candidates" / best["id"] / "project/rms_norm.cu"
     names = [Path(file).name for file in files if Path(file).read_text() == kept.read_text()]
+    found.update(best=names, standing=best["standing"], gain=best.get("gain"))
+    print(f"the search ended with {names} after {seconds:.1f} s", file=sys.stderr, flush=True)
     measured = {}
-    for file in files:
+    for file in reversed(files):
         one = folder / Path(file).stem
         where = project(one)
         shutil.copy(file, where / "rms_norm.cu")
         measured[Path(file).name] = kernel_seconds(program, where, WORKLOAD)
-    known = {name: seconds for name, seconds in measured.items() if seconds}
-    return {
-        "agent": agent, "seconds": seconds, "best": names, "standing": best["standing"], "gain": best.get("gain"),
-        "bench_seconds": measured, "bench_first": min(known, key=known.get) if known else None,
-    }  # fmt: skip
+        known = {name: seconds for name, seconds in measured.items() if seconds}
+        found.update(bench_seconds=measured, bench_first=min(known, key=known.get) if known else None)
 
 
 def bench(program: str, place: Path, workload: str | None, more: list[str]) -> list[dict]:
@@ -252,9 +260,8 @@ def kernel_seconds(program: str, place: Path, workload: str) -> float | None:
     return None
 
 
-def kernels(program: str, folder: Path, names: list[str]) -> dict:
+def kernels(found: dict, program: str, folder: Path, names: list[str]) -> None:
     """Kernels by hand, submitted against the translation that they start from, then measured."""
-    found = {}
     folder.mkdir()
     for name in names or sorted(one.name for one in KERNELS.iterdir() if (one / "reference.py").exists()):
         own, place = KERNELS / name, folder / name
@@ -273,20 +280,24 @@ def kernels(program: str, folder: Path, names: list[str]) -> dict:
         # The translation has its schedule between [tolerance] and [cpu].
         head, rest = task["op.toml"].split("[let]", 1)
         files["op.toml"] = f"{head}{schedule}\n[cpu]{rest.split('[cpu]', 1)[1]}"
+        clock = [time.monotonic()]
         seed = server.call("try", **{"from": "seed", "note": "the translation"})
         tried = server.call("try", files=files, **{"from": "seed", "note": "by hand"})
+        clock.append(time.monotonic())
         answer = server.call("submit", id=tried["id"]) if tried.get("verdict") == "passed" else {}
+        clock.append(time.monotonic())
         server.end()
+        words = f"tries {clock[1] - clock[0]:.1f} s, submit {clock[2] - clock[1]:.1f} s: {answer.get('verdict')}"
+        print(f"{name}: {words}", file=sys.stderr, flush=True)
         row = {"seed": {key: seed.get(key) for key in ("verdict", "code", "text", "seconds", "copy_fraction")}}
         row["try"] = {
             key: tried.get(key) for key in ("verdict", "code", "text", "place", "seconds", "copy_fraction", "of_best")
         }
         row["submit"] = answer
+        found[name] = row
         if answer.get("verdict") == "kept":
             subprocess.run([program, "fill", str(place), "--apply", "best"], capture_output=True, check=False)
         row["records"] = bench(program, place, None, ["--starts", "1"])
-        found[name] = row
-    return found
 
 
 def main() -> None:
@@ -307,19 +318,22 @@ def main() -> None:
         folder = Path(name)
         for part in options.parts:
             began = time.monotonic()
-            if part == "tools":
-                found[part] = tools(program, folder / part, options.tries)
-            elif part == "copies":
-                found[part] = copies(program, folder / part, options.copies)
-            elif part == "parallel":
-                found[part] = parallel(program, folder / part, options.sessions, 7)
-            elif part == "ladder":
-                found[part] = ladder(program, options.agent, folder / part)
-            else:
-                found[part] = kernels(program, folder / part, options.kernel)
-            found[part]["wall_seconds"] = time.monotonic() - began
-            if options.out:
-                options.out.write_text(json.dumps(found, indent=1) + "\n")
+            own = found[part] = {}
+            try:
+                if part == "tools":
+                    tools(own, program, folder / part, options.tries)
+                elif part == "copies":
+                    copies(own, program, folder / part, options.copies)
+                elif part == "parallel":
+                    parallel(own, program, folder / part, options.sessions, 7)
+                elif part == "ladder":
+                    ladder(own, program, options.agent, folder / part)
+                else:
+                    kernels(own, program, folder / part, options.kernel)
+            finally:
+                own["wall_seconds"] = time.monotonic() - began
+                if options.out:
+                    options.out.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found))
 
 

@@ -167,7 +167,7 @@ class Run:
         row, project = self.row(path, function), self.project(function)
         parts = [("", project, "op.toml")]
         gradient = project / "backward.toml"
-        if self.options.gradients and gradient.exists() and row["steps"].get("verify-gradient", {}).get("exit") == 0:
+        if self.options.gradients and gradient.exists() and row["steps"].get("verify-gradient", {}).get("exit", 0) == 0:
             parts.append(("-gradient", gradient, "backward.toml"))
         for suffix, subject, description in parts:
             workload = measured_workload(project / description)
@@ -193,19 +193,21 @@ class Run:
         """Every step of every function, side by side where nothing is timed."""
         pending = [one for one in chosen if not self.row(*one)["complete"]]
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            made = [one for one, well in zip(pending, pool.map(self.make, pending)) if well]
+            left = [one for one, well in zip(pending, pool.map(self.make, pending)) if well]
         judges = self.options.jobs if self.options.backend == "cpu" else min(self.options.jobs, self.options.judges)
-        with concurrent.futures.ThreadPoolExecutor(judges) as pool:
-            right = [one for one, well in zip(made, pool.map(self.judge, made)) if well]
-        if self.options.backend == "cuda":
-            for one in right:
-                self.measure(one)
+        for step in self.options.steps:
+            if step == "verify":
+                with concurrent.futures.ThreadPoolExecutor(judges) as pool:
+                    left = [one for one, well in zip(left, pool.map(self.judge, left)) if well]
+            elif self.options.backend == "cuda":
+                for one in left:
+                    self.measure(one)
         last = "bench" if self.options.backend == "cuda" else "verify"
         for one in pending:
             row = self.row(*one)
             failed = any(row["steps"].get(name, {}).get("exit", 0) != 0 for name in ("new", "verify"))
             of_gradient = f"{last}-gradient" in row["steps"] or not self.options.gradients
-            row["complete"] = failed or (last in row["steps"] and (of_gradient or not self.has_gradient(*one)))
+            row["complete"] = failed or ({"verify", last} <= row["steps"].keys() and (of_gradient or not self.has_gradient(*one)))
         self.write()
 
 
@@ -274,6 +276,10 @@ def main():
     parser.add_argument("--backend", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--files", type=pathlib.Path, nargs="+", default=[FUNCTIONS / "models.py", FUNCTIONS / "level1.py"])
     parser.add_argument("--only", nargs="+", metavar="FUNCTION", help="only these functions")
+    parser.add_argument(
+        "--steps", nargs="*", choices=["verify", "measure"], default=["verify", "measure"],
+        help="what follows `new`, in this order; `bench` judges what it measures, so `measure verify` gives figures first",
+    )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")
     parser.add_argument("--fill", type=float, default=10.0, help="seconds of search for each function; 0: none")
     parser.add_argument("--gradients", action="store_true", help="measure gradients, too")

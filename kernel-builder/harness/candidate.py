@@ -193,7 +193,7 @@ class Runner:
         self.channel.send(Failed(trial=number, kind=kind, error=error))
 
     def described(self, error: Exception) -> str:
-        """What a call raised."""
+        """The error of a call, as the judge is told it."""
         return described(error, self.confined)
 
     def start_case(self) -> None:
@@ -426,7 +426,7 @@ class Runner:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            # That is not the package's fault, and no call after it could be judged.
+            # A full disk says nothing about the package, and no call after it could be judged.
             self.channel.send(NoSpace())
             sys.exit(1)
 

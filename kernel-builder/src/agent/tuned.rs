@@ -364,6 +364,11 @@ impl Settings {
         found.unwrap_or_else(|| TuningChoice { tuning: self.defaults.clone(), from: DEFAULTS.to_owned() })
     }
 
+    /// Whether every call gets the defaults, since no other settings are known.
+    pub(crate) fn are_defaults(&self) -> bool {
+        self.table.is_none()
+    }
+
     /// The defaults.
     pub(crate) fn default_tuning(&self) -> &Tuning {
         &self.defaults

@@ -60,7 +60,12 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
 fn expected(expected: Expected, seen: &SelftestOutcome) -> Expected {
     match (expected, seen) {
         (Expected::Refused(_), SelftestOutcome::Refused { codes, .. }) => Expected::Refused(codes.clone()),
-        // What is only warned of may be handed in.
+        // What is only warned of may be handed in, or be refused for just that: the rules for agents are stricter.
+        (Expected::Warned(warned), SelftestOutcome::Refused { codes, .. })
+            if codes.iter().all(|code| warned.contains(code)) =>
+        {
+            Expected::Refused(codes.clone())
+        }
         (Expected::Warned(_), _) => Expected::Passed,
         (other, _) => other,
     }
@@ -74,6 +79,15 @@ struct ProjectResult {
     kept: Vec<String>,
     /// Why there may be rows missing.
     ending: String,
+}
+
+/// Why an honest kernel cannot be handed in, by the code of its refusal.
+fn rule_for_agents(code: &str) -> Option<&'static str> {
+    match code {
+        "agent::frozen" => Some("it changes files that agents may not change"),
+        "verify::clock" => Some("it reads a clock, which kernels of agents may not"),
+        _ => None,
+    }
 }
 
 fn handed_in(folder: &Path, members: &[&Fixture], session: &Session) -> Result<ProjectResult, Failure> {
@@ -131,8 +145,8 @@ impl ProjectResult {
         let code = row.code.clone().unwrap_or_default();
         let outcome = match row.verdict.as_deref() {
             _ if self.kept.contains(&fixture.name) => SelftestOutcome::Passed { warned: vec![] },
-            Some("refused") if fixture.passes && code == "agent::frozen" => {
-                SelftestOutcome::not_run("it changes files that agents may not change")
+            Some("refused") if fixture.passes && rule_for_agents(&code).is_some() => {
+                SelftestOutcome::not_run(rule_for_agents(&code).unwrap_or_default())
             }
             Some("refused") => {
                 SelftestOutcome::Refused { codes: vec![code], summary: row.text.clone().unwrap_or_default() }
@@ -197,6 +211,17 @@ mod tests {
     }
 
     #[test]
+    fn what_only_warns_elsewhere_may_be_refused_here_for_the_same_reason() {
+        let warned = || fixture("device-reads-the-date").subjects().unwrap().remove(0).expected;
+        let refused =
+            |code: &str| SelftestOutcome::Refused { codes: vec![code.to_owned()], summary: String::new() };
+        let is_right = |outcome: SelftestOutcome| outcome.is_right(&expected(warned(), &outcome));
+        assert_eq!(is_right(refused("verify::clock")), Some(true));
+        assert_eq!(is_right(refused("verify::numerics")), Some(false));
+        assert_eq!(is_right(SelftestOutcome::Passed { warned: vec![] }), Some(true));
+    }
+
+    #[test]
     fn an_honest_kernel_passes_or_is_none_that_an_agent_could_write() {
         let honest = fixture("device-reverse-rows");
         let outcome_of = |row: HandInResult| {
@@ -205,6 +230,7 @@ mod tests {
         let is_right = |row| outcome_of(row).is_right(&Expected::Passed);
         assert_eq!(is_right(row("device-reverse-rows", "passed", None)), Some(true));
         assert_eq!(is_right(row("device-reverse-rows", "refused", Some("agent::frozen"))), None);
+        assert_eq!(is_right(row("device-reverse-rows", "refused", Some("verify::clock"))), None);
         assert_eq!(is_right(row("device-reverse-rows", "refused", Some("verify::numerics"))), Some(false));
     }
 }

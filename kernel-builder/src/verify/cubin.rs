@@ -3,7 +3,7 @@
 //! Owns: reading `.nv.info` and the shared-memory sections. Never: judges the numbers.
 //!
 //! `.nv.info` is a list of records: format (1 without a value, 2 and 3 with two bytes, 4 with a size and bytes),
-//! attribute, value. The attributes read here hold a symbol's index and a number, four bytes each; their numbers are
+//! attribute, value. The attributes read here hold a symbol's index and numbers, four bytes each; their numbers are
 //! those of `cuobjdump -elf` (EIATTR_REGCOUNT, EIATTR_FRAME_SIZE), and the results agree with `cuobjdump -res-usage`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +13,8 @@ use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolIndex};
 use serde::Serialize;
 use thiserror::Error;
 
+/// EIATTR_PARAM_CBANK: the symbol of the section with a kernel's parameters, their place and size.
+const PARAMETERS: u8 = 0x0a;
 const FRAME_SIZE: u8 = 0x11;
 const REGISTER_COUNT: u8 = 0x2f;
 
@@ -83,6 +85,32 @@ pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, CubinError> {
     Ok(found.into_values().collect())
 }
 
+/// The attributes of one kernel, without the symbol that one of them names: its number depends on the other symbols.
+///
+/// # Errors
+/// They are in another form than those of the compilers that are known.
+pub(super) fn without_symbols(attributes: &[u8]) -> Result<Vec<u8>, CubinError> {
+    let mut left = attributes.to_vec();
+    let mut place = 0;
+    while place + 4 <= left.len() {
+        let size = size_of_record(&left[place..place + 4])?;
+        if left[place + 1] == PARAMETERS {
+            left.get_mut(place + 4..place + 8).ok_or(CubinError::CutOff)?.fill(0);
+        }
+        place += 4 + size;
+    }
+    Ok(left)
+}
+
+/// Bytes after the first four of a record.
+fn size_of_record(head: &[u8]) -> Result<usize, CubinError> {
+    match head[0] {
+        4 => Ok(usize::from(u16::from_le_bytes([head[2], head[3]]))),
+        1..=3 => Ok(0),
+        format => Err(CubinError::Format(format)),
+    }
+}
+
 /// The records that hold a symbol and a number: attribute, symbol, number.
 fn records(info: &[u8]) -> Result<Vec<(u8, u32, u32)>, CubinError> {
     let word = |place: usize| -> Result<u32, CubinError> {
@@ -92,12 +120,8 @@ fn records(info: &[u8]) -> Result<Vec<(u8, u32, u32)>, CubinError> {
     let mut found = Vec::new();
     let mut place = 0;
     while place + 4 <= info.len() {
-        let (format, attribute) = (info[place], info[place + 1]);
-        let size = match format {
-            4 => usize::from(u16::from_le_bytes([info[place + 2], info[place + 3]])),
-            1..=3 => 0,
-            _ => return Err(CubinError::Format(format)),
-        };
+        let attribute = info[place + 1];
+        let size = size_of_record(&info[place..place + 4])?;
         if size == 8 && matches!(attribute, FRAME_SIZE | REGISTER_COUNT) {
             found.push((attribute, word(place + 4)?, word(place + 8)?));
         }
@@ -109,6 +133,17 @@ fn records(info: &[u8]) -> Result<Vec<(u8, u32, u32)>, CubinError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_a_symbol_is_left_out() {
+        let attributes =
+            |symbol: u8| vec![3, 0x1b, 0xff, 0, 4, PARAMETERS, 8, 0, symbol, 0, 0, 0, 0x10, 2, 0x20, 0];
+        assert_eq!(without_symbols(&attributes(20)).unwrap(), without_symbols(&attributes(21)).unwrap());
+        let mut larger = attributes(20);
+        larger[14] = 0x28;
+        assert_ne!(without_symbols(&attributes(20)).unwrap(), without_symbols(&larger).unwrap());
+        assert!(without_symbols(&attributes(20)[..10]).is_err());
+    }
 
     #[test]
     fn reads_records_of_every_format() {

@@ -46,22 +46,72 @@ pub(crate) fn of_cubin(arch: String, cubin: Vec<u8>) -> Result<MachineCode, Cubi
     Ok(MachineCode { arch, compiler, flags, usages, cubin })
 }
 
-/// The sections of a cubin by name, without the compiler's notes and lines of the source: what two compilations of one kernel
-/// have in common. Nothing if it is no ELF file, or has no code.
-pub(crate) fn parts(cubin: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
+/// What decides what a cubin does and how fast: two that are equal in it are the same kernels. Nothing if it is no ELF file,
+/// or has no code.
+///
+/// Names, notes and lines of the source are left out. So are variables of the file, unless code may read them: a compiler
+/// keeps each constant of a namespace, used or not, under a name with a hash of the source.
+pub(crate) fn essence(cubin: &[u8]) -> Option<Essence> {
     let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin).ok()?;
     let named = file.sections().map(|section| {
         let data = section.data().ok()?;
-        Some((section.name().ok()?.to_owned(), data.to_vec()))
+        Some((section.name().ok()?.to_owned(), section.size(), data.to_vec()))
     });
-    let all: Vec<(String, Vec<u8>)> = named.collect::<Option<_>>()?;
-    let has_code = all.iter().any(|(name, _)| name.starts_with(".text."));
-    has_code.then(|| all.into_iter().filter(|(name, _)| is_of_kernel(name)).collect())
+    let mut sections: Vec<(String, u64, Vec<u8>)> = named.collect::<Option<_>>()?;
+    let code: Vec<&[u8]> = sections
+        .iter()
+        .filter(|(name, ..)| name.starts_with(TEXT))
+        .map(|(.., data)| data.as_slice())
+        .collect();
+    if code.is_empty() {
+        return None;
+    }
+    let with_variables = code.iter().any(|code| may_read_variables(code));
+    sections.retain(|(name, ..)| is_of_kernel(name) || with_variables && is_of_variables(name));
+    for (name, _, data) in &mut sections {
+        if name.starts_with(INFO) {
+            *data = cubin::without_symbols(data).ok()?;
+        } else if name == SYMBOLS {
+            data.chunks_exact_mut(SYMBOL).for_each(|symbol| symbol[..4].fill(0));
+        }
+    }
+    Some(Essence { usages: cubin::usages(cubin).ok()?, sections })
 }
 
-/// Whether a section depends on the kernel alone.
+/// See [`essence`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Essence {
+    usages: Vec<Usage>,
+    /// Name, size and bytes, of which memory without values has none.
+    sections: Vec<(String, u64, Vec<u8>)>,
+}
+
+const TEXT: &str = ".text.";
+const INFO: &str = ".nv.info.";
+const SYMBOLS: &str = ".symtab";
+/// Bytes of a symbol, whose first four say where its name is.
+const SYMBOL: usize = 24;
+
+/// Whether a section depends on the kernels alone: their code, its relocations, parameters, literals, attributes and shared
+/// memory.
 fn is_of_kernel(section: &str) -> bool {
-    !section.starts_with(".note") && !section.contains("debug")
+    [TEXT, ".rela.text.", ".rel.text.", ".nv.constant0.", ".nv.constant2.", INFO, ".nv.shared."]
+        .iter()
+        .any(|start| section.starts_with(start))
+}
+
+/// Whether a section has variables of the file, or says where they are.
+fn is_of_variables(section: &str) -> bool {
+    [".nv.global", ".nv.constant", ".rela.nv.constant", SYMBOLS]
+        .iter()
+        .any(|start| section.starts_with(start))
+}
+
+/// Whether an instruction may read constant bank 3, of `__constant__` variables, or 4, of the addresses of all others. Bits
+/// 54 to 58 of an instruction of 16 bytes name the bank where it has one (seen for sm_80 to sm_120), and are anything else
+/// where it has none; so the answer may be yes without need.
+fn may_read_variables(code: &[u8]) -> bool {
+    code.chunks_exact(16).any(|instruction| matches!(instruction[6] >> 6 | (instruction[7] & 7) << 2, 3 | 4))
 }
 
 /// The C++ compiler of a library, as it signed: `GCC: (Ubuntu 13.3.0) 13.3.0`.
@@ -110,18 +160,35 @@ mod tests {
     }
 
     #[test]
-    fn notes_and_lines_are_no_part_of_a_kernel() {
-        for (section, is_part) in [
-            (".text._Z1fv", true),
-            (".nv.constant0._Z1fv", true),
-            (".note.nv.tkinfo", false),
-            (".debug_line", false),
-            (".rela.debug_line", false),
-            (".nv_debug_line_sass", false),
+    fn notes_lines_and_variables_are_no_part_of_a_kernel() {
+        for (section, of_kernel, of_variables) in [
+            (".text._Z1fv", true, false),
+            (".nv.constant0._Z1fv", true, true),
+            (".nv.info._Z1fv", true, false),
+            (".nv.info", false, false),
+            (".nv.constant4", false, true),
+            (".nv.global.init", false, true),
+            (".note.nv.tkinfo", false, false),
+            (".rela.debug_line", false, false),
+            (".nv_debug_line_sass", false, false),
         ] {
-            assert_eq!(is_of_kernel(section), is_part, "{section}");
+            assert_eq!(
+                (is_of_kernel(section), is_of_variables(section)),
+                (of_kernel, of_variables),
+                "{section}"
+            );
         }
-        assert_eq!(parts(b"no cubin"), None);
+        assert_eq!(essence(b"no cubin"), None);
+    }
+
+    #[test]
+    fn code_that_reads_a_variable_is_found() {
+        // `LDC.64 R2, c[0x4][0x0]` and `LDC R1, c[0x0][0x28]`, for sm_90.
+        let reads = 0x0100_0000_ff02_7b82_u64.to_le_bytes();
+        let of_parameters = 0x0000_0a00_ff01_7b82_u64.to_le_bytes();
+        let instruction = |low: [u8; 8]| [low, [0; 8]].concat();
+        assert!(may_read_variables(&instruction(reads)));
+        assert!(!may_read_variables(&instruction(of_parameters)));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::agent::kernel::{KernelRefusal, OpTextError, Origin, ProposedKernel, visible};
 use crate::agent::lineage::{Entry, Maker};
 use crate::agent::reply;
+use crate::agent::tuned::Settings;
 use crate::agent::{Candidate, Feedback};
 use crate::base::files;
 use crate::base::session::Session;
@@ -24,7 +25,7 @@ use crate::pipeline::project::device::{self, DeviceProject};
 use crate::pipeline::project::kernel;
 use crate::pipeline::project::tuned::{self, Choice};
 
-use super::judge::{Contender, Judge};
+use super::judge::{Contender, Judge, Verdict};
 use super::store::Store;
 
 /// How long nobody may ask before the GPU is let go.
@@ -195,15 +196,33 @@ impl<'a> Desk<'a> {
         }
         let Ok(proposed) = self.store.load(&id, &self.origin)? else { return Ok(None) };
         let is_own = kernel::read(&self.project.dir, &self.origin)?.is_ok_and(|own| own.kernel.id() == id);
-        let settings = if is_own {
-            tuned::settings(self.project, Choice::Tuned, self.session)?
-        } else {
+        let mut settings = Settings::defaults(&proposed.op);
+        if is_own {
+            settings = tuned::settings(self.project, Choice::Tuned, self.session)?;
+        }
+        if settings.are_defaults() {
             let path = self.store.place(&id).join(&self.origin.op_name);
-            tuned::settings(&device::read_code(&path, self.session)?, Choice::Tuned, self.session)?
-        };
+            settings =
+                tuned::settings(&device::read_code(&path, self.session)?, Choice::Tuned, self.session)?;
+        }
         let contender = Contender { proposed, settings };
         self.best = Some((id.clone(), contender.clone()));
         Ok(Some((id, contender)))
+    }
+
+    /// The best after a search of its settings as long as that of a candidate. The project's own kernel may never have been
+    /// tuned, and any copy of it would win by its settings alone.
+    pub(super) fn tuned_best(&mut self) -> Result<Option<(String, Contender)>, Failure> {
+        let Some((id, mut best)) = self.best()? else { return Ok(None) };
+        let Some(case) = self.cases()?.into_iter().next() else { return Ok(Some((id, best))) };
+        let is_tuned = !best.settings.are_defaults() || best.proposed.op.tune.tunables.is_empty();
+        let default = best.proposed.op.tune.default_tuning();
+        // Nothing is searched for a kernel that is wrong: whatever is right replaces it.
+        if !is_tuned && matches!(self.judge.attempt(&best.proposed, &default, &case)?, Verdict::Right(_)) {
+            best.settings = self.judge.tune(&best.proposed, &self.store.place(&id))?;
+            self.best = Some((id.clone(), best.clone()));
+        }
+        Ok(Some((id, best)))
     }
 
     /// The answer to what is no candidate.

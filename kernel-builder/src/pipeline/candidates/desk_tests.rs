@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::Desk;
-use super::judge::{Contender, Judge, Rounds, Verdict};
+use super::judge::{Contender, Effort, Judge, Rounds, Verdict};
 use crate::agent::kernel::ProposedKernel;
 use crate::agent::lineage::Lineage;
 use crate::agent::tuned::Settings;
@@ -38,6 +38,8 @@ struct JudgeCalls {
     attempts: usize,
     rests: usize,
     verified: usize,
+    /// Whose settings were searched.
+    tuned: Vec<String>,
 }
 
 /// A judge that reads in the code what becomes of it: `WRONG`, `HELD_OUT_WRONG`, `SPEED 1.25`.
@@ -117,7 +119,7 @@ impl Judge for Scripted {
         best: &Contender,
         candidate: &Contender,
         _: &Case,
-        (starts, rounds): (usize, usize),
+        Effort { starts, rounds, .. }: Effort,
     ) -> Result<Attempt<Vec<Rounds>>, Failure> {
         if best.proposed.kernel.files()[&best.proposed.source].contains("WRONG_HERE") {
             let text = "row 3 is wrong".to_owned();
@@ -132,6 +134,7 @@ impl Judge for Scripted {
 
     fn tune(&mut self, proposed: &ProposedKernel, kept: &Path) -> Result<Settings, Failure> {
         assert!(files::exists(&kept.join("op.toml")) && files::exists(&kept.join("reference.py")));
+        self.seen.lock().unwrap().tuned.push(proposed.kernel.id());
         Ok(Settings::defaults(&proposed.op))
     }
 
@@ -249,6 +252,8 @@ fn a_faster_candidate_replaces_the_best_and_the_next_one_starts_from_it() {
         assert_eq!(seen.lock().unwrap().verified, 0, "a try is no full verification");
         let kept = ask(desk, "submit", json!({ "id": first["id"], "note": "wider loads" }));
         assert_eq!((&kept["verdict"], &kept["best_before"]), (&json!("kept"), &json!(seed)));
+        let id = first["id"].as_str().unwrap().to_owned();
+        assert_eq!(seen.lock().unwrap().tuned, [seed, id], "the best has as good a chance as the candidate");
         let next = ask(desk, "try", with("SPEED 1.1"));
         assert_eq!(next["parent"], first["id"]);
         let late = ask(desk, "submit", json!({ "id": next["id"] }));
@@ -306,10 +311,15 @@ fn a_right_kernel_replaces_a_wrong_seed() {
     let place = Place::new();
     let source = place.folder.path().join("p/rms_norm.cu");
     files::write(&source, format!("// WRONG_HERE\n{CODE}")).unwrap();
-    place.at_desk(true, 0.0, |desk, _| {
+    place.at_desk(true, 0.0, |desk, seen| {
         let right = ask(desk, "try", json!({ "files": { "rms_norm.cu": CODE } }));
         let answer = ask(desk, "submit", json!({ "id": right["id"] }));
         assert_eq!((&answer["verdict"], &answer["gain"]), (&json!("kept"), &Value::Null), "{answer}");
+        assert_eq!(
+            json!(seen.lock().unwrap().tuned),
+            json!([right["id"]]),
+            "a wrong kernel needs no settings"
+        );
     });
 }
 

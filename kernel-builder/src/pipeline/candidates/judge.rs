@@ -52,6 +52,17 @@ pub(crate) struct Rounds {
     pub(crate) candidate: Vec<f64>,
 }
 
+/// How thoroughly two candidates are compared.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// Starts of the processes.
+    pub(crate) starts: usize,
+    /// Rounds in each start.
+    pub(crate) rounds: usize,
+    /// Samples of either side in a round.
+    pub(crate) samples: usize,
+}
+
 /// Judges candidates.
 pub(crate) trait Judge {
     /// The GPU, or why there is none.
@@ -71,7 +82,7 @@ pub(crate) trait Judge {
         case: &Case,
     ) -> Result<Verdict, Failure>;
 
-    /// Times the best and a candidate in turn: in so many starts of the processes, so many rounds in each.
+    /// Times the best and a candidate in turn.
     ///
     /// # Errors
     /// As [`Self::attempt`]; what is wrong with either is the inner error.
@@ -80,7 +91,7 @@ pub(crate) trait Judge {
         best: &Contender,
         candidate: &Contender,
         case: &Case,
-        starts_and_rounds: (usize, usize),
+        effort: Effort,
     ) -> Result<Attempt<Vec<Rounds>>, Failure>;
 
     /// Searches `[tune]` of the candidate that is kept in a folder.

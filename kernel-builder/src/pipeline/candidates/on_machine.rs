@@ -42,11 +42,10 @@ use crate::verify::lab::{Attempt, CandidateRefusal, ProcessorShare};
 use crate::verify::machine_code;
 use crate::verify::{Options, gpu_present};
 
-use super::judge::{Contender, Judge, Rounds, Verdict};
+use super::judge::{Contender, Effort, Judge, Rounds, Verdict};
 
-/// Samples of an attempt, and of one side in a round.
+/// Samples of an attempt.
 const SAMPLES: usize = 7;
-const OF_ROUND: usize = 3;
 /// How long a call under a profiler may take, which repeats it for each group of counters.
 const PROFILE: Duration = Duration::from_secs(60);
 /// Seconds that the search of `[tune]` may take for each case.
@@ -243,7 +242,7 @@ impl Judge for MachineJudge<'_> {
         best: &Contender,
         candidate: &Contender,
         case: &Case,
-        (starts, rounds): (usize, usize),
+        Effort { starts, rounds, samples }: Effort,
     ) -> Result<Attempt<Vec<Rounds>>, Failure> {
         let about = self.device()?.map_err(screening::ScreeningError::no_gpu)?;
         let mut sides = Vec::new();
@@ -267,7 +266,7 @@ impl Judge for MachineJudge<'_> {
                 let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
                 for side in order {
                     let (launch, code) = &sides[side];
-                    let screened = match screen.candidate(launch, code, OF_ROUND, None)? {
+                    let screened = match screen.candidate(launch, code, samples, None)? {
                         Ok(screened) => screened,
                         Err(complaint) => return Ok(Err(complaint)),
                     };
@@ -345,11 +344,11 @@ impl Judge for MachineJudge<'_> {
             let Ok((launch, code)) = self.compile(proposed, tuning, case, &about)? else { return Ok(false) };
             let mut texts = Vec::new();
             for cubin in &code.cubins {
-                texts.push((cubin.names.clone(), machine_code::parts(&files::read(&cubin.path)?)));
+                texts.push((cubin.names.clone(), machine_code::essence(&files::read(&cubin.path)?)));
             }
             made.push((launch, texts));
         }
-        let is_known = made.iter().flat_map(|(_, texts)| texts).all(|(_, parts)| parts.is_some());
+        let is_known = made.iter().flat_map(|(_, texts)| texts).all(|(_, essence)| essence.is_some());
         Ok(is_known && made[0] == made[1])
     }
 

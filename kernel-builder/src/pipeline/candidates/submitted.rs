@@ -2,6 +2,9 @@
 //!
 //! Owns: when a candidate replaces the best. Never: tells more of full verification than right or wrong.
 
+use std::collections::BTreeMap;
+use std::time::Instant;
+
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
@@ -17,11 +20,10 @@ use crate::mcp::{Outcome, Submit};
 use crate::pipeline::measure::listed;
 
 use super::desk::Desk;
-use super::judge::{Contender, Rounds, Verdict};
+use super::judge::{Contender, Effort, Rounds, Verdict};
 
-/// Starts of the processes, all of which must put a candidate above the best, and rounds in each.
-const STARTS: usize = 3;
-const ROUNDS: usize = 2 * paired::FEWEST;
+/// All starts must put a candidate above the best.
+const EFFORT: Effort = Effort { starts: 3, rounds: 2 * paired::FEWEST, samples: 3 };
 
 /// What came of holding a candidate against the best.
 enum ComparisonResult {
@@ -70,7 +72,10 @@ impl Desk<'_> {
             self.store.note(entry)?;
             return Ok(Outcome::done(answer));
         }
+        let mut steps = Steps::new();
+        let best = self.tuned_best()?;
         let settings = self.judge.tune(&proposed, &self.store.place(&entry.id))?;
+        steps.end("settings");
         let contender = Contender { proposed, settings };
         if let Err(check) = self.judge.verify(&contender)? {
             let code = check.code;
@@ -81,11 +86,12 @@ impl Desk<'_> {
             let text = "full verification refused it: other lengths, values or held-out workloads give wrong results";
             return Ok(Outcome::done(json!({ "id": id, "verdict": "refused", "code": code, "text": text })));
         }
-        let best = self.best()?;
+        steps.end("verification");
         let compared = match &best {
             Some((id, best)) => self.against((id.as_str(), best), &contender)?,
             None => Ok(ComparisonResult::Alone),
         };
+        steps.end("comparison");
         let gain = match compared {
             Ok(ComparisonResult::Gain(gain)) => Some(gain),
             Ok(ComparisonResult::Alone) => None,
@@ -105,7 +111,7 @@ impl Desk<'_> {
         }
         let answer = json!({
             "id": entry.id, "verdict": if wins { "kept" } else { "not faster" },
-            "best_before": best.map(|(id, _)| id), "gain": gain.as_ref().map(gain_json),
+            "best_before": best.map(|(id, _)| id), "gain": gain.as_ref().map(gain_json), "seconds": steps.seconds,
         });
         self.store.note(entry)?;
         Ok(Outcome::done(answer))
@@ -151,13 +157,13 @@ impl Desk<'_> {
         (id, best): (&str, &Contender),
         candidate: &Contender,
     ) -> Result<Result<ComparisonResult, Outcome>, Failure> {
-        let mut starts: Vec<Vec<Paired>> = vec![vec![]; STARTS];
+        let mut starts: Vec<Vec<Paired>> = vec![vec![]; EFFORT.starts];
         let mut cases = self.cases()?;
         // An order that nobody knows: a kernel cannot tell which of its calls decide.
         let shift = SplitMix(random::seed()).below(cases.len().max(1));
         cases.rotate_left(shift);
         for case in cases {
-            match self.judge.rounds(best, candidate, &case, (STARTS, ROUNDS))? {
+            match self.judge.rounds(best, candidate, &case, EFFORT)? {
                 Ok(found) => {
                     for (start, Rounds { best, candidate }) in starts.iter_mut().zip(found) {
                         start.push(Paired { weight: case.weight, default: best, chosen: candidate });
@@ -175,6 +181,23 @@ impl Desk<'_> {
         let gains: Option<Vec<Gain>> = starts.iter().map(|start| paired::geometric(start)).collect();
         let gain = gains.and_then(|gains| replaces(&gains)).filter(|gain| paired::unknown(gain).is_none());
         Ok(Ok(gain.map_or(ComparisonResult::Unknown, ComparisonResult::Gain)))
+    }
+}
+
+/// How long each step of a submission took.
+struct Steps {
+    last: Instant,
+    seconds: BTreeMap<&'static str, f64>,
+}
+
+impl Steps {
+    fn new() -> Self {
+        Self { last: Instant::now(), seconds: BTreeMap::new() }
+    }
+
+    fn end(&mut self, step: &'static str) {
+        self.seconds.insert(step, self.last.elapsed().as_secs_f64());
+        self.last = Instant::now();
     }
 }
 

@@ -25,10 +25,10 @@ use crate::pipeline::project::kernel;
 use crate::verify::checks::resources::short_name;
 
 use super::desk::{Absent, Desk, settings_of};
-use super::judge::{Contender, Verdict};
+use super::judge::{Contender, Effort, Verdict};
 
-/// Rounds of a candidate beside the best, for information.
-const ROUNDS: usize = 6;
+/// For information: who waits for the answer learns of a difference, and `submit` measures it.
+const GLANCE: Effort = Effort { starts: 1, rounds: 6, samples: 1 };
 /// The code where nothing was judged.
 const NO_GPU: &str = "bench::no_gpu";
 
@@ -234,7 +234,7 @@ impl Desk<'_> {
         if id == candidate.proposed.kernel.id() && same_setting {
             return Ok(Value::Null);
         }
-        Ok(match self.judge.rounds(&best, candidate, case, (1, ROUNDS))? {
+        Ok(match self.judge.rounds(&best, candidate, case, GLANCE)? {
             Ok(starts) => {
                 let gain = starts.first().and_then(|rounds| paired::gain(&rounds.best, &rounds.candidate));
                 let found = |gain: crate::agent::tuned::Gain| json!({ "best": id, "ratio": gain.ratio, "low": gain.low, "high": gain.high });

@@ -23,8 +23,8 @@ const SLOW_IMPORT: &str = "verify::slow_import";
 /// Of operators that are not where they should be.
 const REGISTRATION: &str = "verify::registration";
 
-/// The package imports, and its operators are registered under its own namespace. It is told where the package could do
-/// more than that.
+/// The package imports, and its operators are registered under its own namespace. A warning says so if the package could
+/// not be confined.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
     let mut results = import(subject)?;
     subject.environment.confined = subject.loaded.is_some() && confine::is_possible();
