@@ -65,12 +65,41 @@ def without_casts(graph: dict[str, Any]) -> set[str]:
     return set(ops(graph)) - {"_to_copy.default"}
 
 
+#: Operators that no operation of a template has, without their library and overload.
+LIBRARY = frozenset(("addmm", "baddbmm", "bmm", "convolution", "mm"))
+
+
+def library_operator(torch: ModuleType, subject: Subject) -> str | None:
+    """A product or a convolution that a module calls on the person's example; none where it does not run on that alone."""
+    if not (subject.is_module and subject.example_values):
+        return None
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    found: list[str] = []
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            found.append(func.name().split("::")[-1].split(".")[0])
+            return func(*args, **(kwargs or {}))
+
+    try:
+        with torch.no_grad(), Seen():
+            subject.instance(**subject.example_values)
+    except Exception:  # the attempts say why it does not run
+        return None
+    return next((name for name in found if name in LIBRARY), None)
+
+
 class Attempts:
     """Every way to call the person's function as a form of a template."""
 
     def __init__(self, torch: ModuleType, subject: Subject) -> None:
         self.torch, self.subject = torch, subject
         self.constants: dict[str, list[float]] = {}
+        # A search of all orders and lengths takes a minute for a module with large weights.
+        self.library = library_operator(torch, subject)
 
     def numbers_of(self, op: Operation, fixed: Numbers, constants: list[float]) -> list[Way]:
         """The ways in which the operation's scalars get a value: a parameter of the person's, or a constant."""
@@ -179,6 +208,8 @@ class Attempts:
 
     def of(self, reference: Reference, form: Form) -> list[Trial]:
         """The attempts of a form that run, with their first deviation; the last error where none runs."""
+        if self.library:
+            return [{"error": f"it calls `{self.library}`, and no template does"}]
         torch, op = self.torch, reference.op
         found: list[Trial] = []
         error: str | None = None

@@ -3,7 +3,7 @@
 //! Owns: which files it has. Never: translates; `kernel_plan::translate` does.
 
 use kernel_plan::translate::{
-    self, Division, Element, Emitted, Part, Plan, Program, Project, Refusal, TracedGraph, Whole,
+    self, Division, Element, Emitted, FixedAxis, Part, Plan, Program, Project, Refusal, TracedGraph, Whole,
 };
 
 use super::ScaffoldError;
@@ -16,6 +16,8 @@ The kernels of plan.md, with [let], [tune] and [launch] of op.toml. They are rig
 reference.py says, for all lengths that the axes allow.";
 /// What a repository of the project leaves out, as those of templates do.
 const IGNORED: &str = include_str!("../../../templates/blank/.gitignore");
+/// What helps where an axis would get the length of an example, and there is none.
+const GUESSED: &str = "define `example_inputs()` in your file with the lengths that you call it with: the kernel is then for these";
 /// How a template of a translation is called.
 const NAME: &str = "translation";
 /// The parts that every translation uses: the file of `_shared`, the backend.
@@ -117,11 +119,39 @@ pub struct Untranslatable {
     pub help: Option<&'static str>,
 }
 
-/// Translates a function; `text` is the person's file.
+/// Translates a function; `text` is the person's file. An axis that a computed length depends on gets the length of the
+/// example, for all calls.
 ///
 /// # Errors
 /// What of it has no translation.
 pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Untranslatable> {
+    let mut translation = translation.clone();
+    let mut fixed: Vec<FixedAxis> = Vec::new();
+    loop {
+        let refusal = match attempt(&translation, text) {
+            Ok(mut translated) => {
+                let note = |one: &FixedAxis| format!("{} is always {}: {}", one.axis, one.length, one.reason);
+                translated.notes.extend(fixed.iter().map(note));
+                return Ok(translated);
+            }
+            Err(refusal) => refusal,
+        };
+        match FixedAxis::after(&refusal, &translation.graph) {
+            // A length that was guessed is none that anybody calls.
+            Some(_) if !translation.guessed.is_empty() => {
+                return Err(Untranslatable { help: Some(GUESSED), ..Untranslatable::from(refusal) });
+            }
+            Some(axis) => {
+                translation.graph.fix(&axis);
+                translation.gradient.iter_mut().for_each(|gradient| gradient.graph.fix(&axis));
+                fixed.push(axis);
+            }
+            None => return Err(refusal.into()),
+        }
+    }
+}
+
+fn attempt(translation: &Translation, text: &str) -> Result<Translated, Refusal> {
     let planned = translate::lower(&translation.graph)
         .and_then(|program| translate::plan(&program).map(|plan| (program, plan)));
     let (mut program, plan) = match planned {
@@ -167,12 +197,12 @@ pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Un
 
 /// What has no translation stays an operator of PyTorch, and the regions around it are translated. `refusal` is why the function
 /// has no translation as a whole.
-fn in_parts(translation: &Translation, text: &str, refusal: Refusal) -> Result<Translated, Untranslatable> {
+fn in_parts(translation: &Translation, text: &str, refusal: Refusal) -> Result<Translated, Refusal> {
     let division = match translate::divide(&translation.graph) {
         Ok(division) => division,
         // Where nothing is left to translate, the operator is the reason; else it is what cannot stay.
-        Err(other) if other.op.is_some() => return Err(other.into()),
-        Err(_) => return Err(refusal.into()),
+        Err(other) if other.op.is_some() => return Err(other),
+        Err(_) => return Err(refusal),
     };
     let function = translation.graph.function.clone();
     let op = operation(&function);

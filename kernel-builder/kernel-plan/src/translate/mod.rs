@@ -3,6 +3,7 @@
 //! Owns: the intermediate form and every step on it. Never: runs PyTorch or a compiler, writes a file.
 
 mod emit;
+mod fixed;
 mod index;
 mod kernel;
 mod least;
@@ -19,6 +20,7 @@ mod split;
 mod traced;
 
 pub use emit::{Emitted, Part, Project, Whole, emit, emit_whole, steps};
+pub use fixed::FixedAxis;
 pub use kernel::{Buffer, Form, Kernel};
 pub use least::agree;
 pub use length::Length;

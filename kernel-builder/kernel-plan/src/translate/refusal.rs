@@ -31,6 +31,8 @@ pub(super) enum Assumed {
     Multiple(String, i64),
     /// An axis is as long as something else.
     Same(String, Length),
+    /// This length never changes.
+    Fixed(Length),
 }
 
 /// Operators that other libraries do better, and those that have no form here.

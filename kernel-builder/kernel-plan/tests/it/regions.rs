@@ -6,7 +6,7 @@ use std::path::Path;
 use kernel_plan::diagnostic::{SourceFile, has_errors};
 use kernel_plan::spec::parse_op;
 use kernel_plan::translate::{
-    Division, Part, Project, Refusal, TracedGraph, Whole, divide, emit_whole, lower, steps,
+    Division, FixedAxis, Part, Project, Refusal, TracedGraph, Whole, divide, emit_whole, lower, steps,
 };
 use serde_json::{Value, json};
 
@@ -18,15 +18,18 @@ fn graph(name: &str) -> TracedGraph {
     serde_json::from_str(&text).expect("the form of a graph")
 }
 
-fn written(division: &Division) -> Whole {
-    let project = Project {
+fn project() -> Project {
+    Project {
         module: "mine".to_owned(),
         op: "mine".to_owned(),
         file: "reference.py".to_owned(),
         reference: "mine_reference".to_owned(),
         part: Part::Alone,
-    };
-    emit_whole(division, &project).expect("files")
+    }
+}
+
+fn written(division: &Division) -> Whole {
+    emit_whole(division, &project()).expect("files")
 }
 
 /// The reader of op.toml takes the description of the whole, and those of the regions.
@@ -60,6 +63,37 @@ fn a_region_has_the_lengths_of_its_own_tensors() {
     // What the convolution sums are its channels and the places of its window, 8 * 3 * 3.
     assert!(whole.op.contains("length = \"72 + "), "{}", whole.op);
     assert!(whole.op.contains("roundings = 2"), "{}", whole.op);
+}
+
+/// op.toml cannot say `(height - 3) / 2 + 1`, but it can say 3.
+#[test]
+fn an_axis_that_a_computed_length_depends_on_is_fixed_at_its_length_in_the_example() {
+    let mut graph = graph("strided_tail");
+    let last =
+        graph.nodes.iter().position(|node| node.name == "add_22").expect("the last node of the region");
+    graph.nodes.truncate(last + 1);
+    graph.outputs = vec!["add_22".to_owned()];
+    let mut fixed = Vec::new();
+    let whole = loop {
+        match emit_whole(&divide(&graph).expect("a division"), &project()) {
+            Ok(whole) => break whole,
+            Err(refusal) => {
+                let axis = FixedAxis::after(&refusal, &graph).expect("an axis");
+                graph.fix(&axis);
+                fixed.push((axis.axis, axis.length));
+            }
+        }
+    };
+    assert_eq!(fixed, [("height".to_owned(), 7), ("width".to_owned(), 11)]);
+    sound(&whole);
+    for tensor in [
+        "x = { shape = [\"batch\", \"of_8\", \"of_7\", \"of_11\"]",
+        "out = { shape = [\"batch\", \"of_12\", \"of_3\", \"of_5\"]",
+    ] {
+        assert!(whole.op.contains(tensor), "{}", whole.op);
+    }
+    // A refusal for another reason is none that this helps with.
+    assert_eq!(FixedAxis::after(&Refusal::new("no"), &graph), None);
 }
 
 /// A graph on a matrix `x` and a matrix `w`, of operators with a result of the shape of `x` each.

@@ -11,7 +11,7 @@ use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::precision;
 use super::super::program::{Element, Program, Symbol, Tensor};
-use super::super::refusal::Refusal;
+use super::super::refusal::{Assumed, Refusal};
 use super::super::regions::Division;
 use super::cpu;
 use super::cuda::Launches;
@@ -195,11 +195,12 @@ fn tensor(
             }
             (None, Some(symbol)) => symbol.axis().to_owned(),
             (None, None) => {
-                return Err(Refusal::new(format!(
+                let refusal = Refusal::new(format!(
                     "`{}` has an axis of the length {}, and op.toml has no axis for a length that is computed",
                     tensor.name,
                     program.over_axes(length)
-                )));
+                ));
+                return Err(Refusal { assumed: Some(Box::new(Assumed::Fixed(length.clone()))), ..refusal });
             }
         };
         axes.push(format!("\"{name}\""));
@@ -280,7 +281,8 @@ fn workloads(program: &Program, plan: &Plan) -> String {
         for (lengths, name) in rows.iter().zip(names) {
             let lengths: Vec<i64> =
                 symbols.iter().enumerate().map(|(n, symbol)| fitting(symbol, tried(lengths, n))).collect();
-            if lengths.iter().product::<i64>() <= 2_000_000 {
+            let (axes, elements) = (lengths.iter().product::<i64>(), elements(program, &lengths));
+            if axes <= 2_000_000 && elements <= 16_000_000 {
                 add(name, lengths, verify);
             }
         }
@@ -291,17 +293,40 @@ fn workloads(program: &Program, plan: &Plan) -> String {
     if symbols.is_empty() {
         return text.replace("for = [\"verify\"]\n", "");
     }
-    let sizes = |all: [&[i64]; 5]| {
+    let sizes = |all: [&[i64]; 5], most: i64| {
         let own = all[symbols.len().clamp(1, 5) - 1];
         let length = |(n, one): (usize, &Symbol)| fitting(one, *own.get(n).unwrap_or(&2) / one.factor());
-        symbols.iter().enumerate().map(length).collect::<Vec<i64>>()
+        let mut lengths: Vec<i64> = symbols.iter().enumerate().map(length).collect();
+        // Constant axes come on top of these.
+        while elements(program, &lengths) > most {
+            let Some(longest) = (0..lengths.len()).max_by_key(|n| lengths[*n]) else { break };
+            let less = fitting(&symbols[longest], lengths[longest] / symbols[longest].factor() / 2);
+            if less == lengths[longest] {
+                break;
+            }
+            lengths[longest] = less;
+        }
+        lengths
     };
     let large: [&[i64]; 5] =
         [&[33_554_432], &[8192, 4096], &[8, 1024, 4096], &[16, 64, 128, 128], &[8, 16, 16, 64, 64]];
     let small: [&[i64]; 5] = [&[262_144], &[256, 1024], &[4, 64, 1024], &[4, 16, 64, 64], &[2, 4, 8, 32, 32]];
-    add("large", sizes(large), "dtypes = [\"bf16\"]\ndevices = [\"cuda\"]\n");
-    add("small", sizes(small), "devices = [\"cpu\"]\n");
+    add("large", sizes(large, 1 << 27), "dtypes = [\"bf16\"]\ndevices = [\"cuda\"]\n");
+    add("small", sizes(small, 1 << 22), "devices = [\"cpu\"]\n");
     if program.is_variable() { text } else { text.replace("dtypes = [\"bf16\"]\n", "") }
+}
+
+/// Elements of the largest tensor of a call with these lengths of the axes.
+fn elements(program: &Program, lengths: &[i64]) -> i64 {
+    let of_symbols: BTreeMap<String, i64> = program
+        .symbols
+        .iter()
+        .zip(lengths)
+        .map(|(symbol, length)| (symbol.name.clone(), length / symbol.factor()))
+        .collect();
+    let results = program.outputs.iter().map(|(tensor, _)| tensor);
+    let count = |tensor: &Tensor| Length::product(&tensor.shape).at(&of_symbols);
+    program.inputs.iter().chain(results).map(count).max().unwrap_or(0)
 }
 
 fn tried(lengths: &[i64; 5], axis: usize) -> i64 {
