@@ -314,6 +314,21 @@ class Described:
         shape = [self.lengths.terms(one) for one in expressions]
         return {"shape": shape, "dtype": str(value.dtype).removeprefix("torch.")}
 
+    def constant(self, name: str, value: Any) -> NodeReport:
+        """A tensor that the function makes of a number: `torch.tensor(0.5)`."""
+        if not isinstance(value, torch.Tensor) or value.dim() > 0:
+            raise Untranslated("it makes a tensor of several numbers; pass that tensor as an argument", final=True)
+        result = self.tensor(value)
+        return {
+            "name": name,
+            "op": "aten.scalar_tensor.default",
+            "arguments": [self.word(value.item())],
+            "keywords": {"dtype": result["dtype"]},
+            "results": [result],
+            "line": None,
+            "text": None,
+        }
+
     def word(self, value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
             own = value.meta.get("val")
@@ -363,9 +378,10 @@ def graph(subject: Subject, program: ExportedProgram, names: list[str]) -> Graph
         raise Untranslated(f"it changes `{name}`; return the new value instead", final=True)
     nodes = list(program.graph.nodes)
     described = Described(nodes, cast("Mapping[Any, Any]", program.range_constraints), subject.path)
-    constants = list(signature.inputs_to_lifted_tensor_constants)
-    if constants:
-        raise Untranslated(f"it uses the tensor `{constants[0]}`, which is not one of its arguments", final=True)
+    constants = [
+        described.constant(name, program.constants[of])
+        for name, of in signature.inputs_to_lifted_tensor_constants.items()
+    ]
     places = [node for node in nodes if node.op == "placeholder"][-len(names) :]
     used = {name for node in nodes if node.op != "placeholder" for name in map(str, node.all_input_nodes)}
     inputs: list[InputReport] = [
@@ -376,7 +392,7 @@ def graph(subject: Subject, program: ExportedProgram, names: list[str]) -> Graph
     return {
         "function": subject.name,
         "inputs": inputs,
-        "nodes": described.nodes,
+        "nodes": [*constants, *described.nodes],
         "outputs": [str(one.arg.name) for one in signature.output_specs],
         "symbols": described.lengths.used,
     }

@@ -83,6 +83,14 @@ class Scaled(torch.nn.Module):
 
     def forward(self, x):
         return x * self.weight
+
+
+def capped(x):
+    return torch.minimum(x, torch.tensor(0.5))
+
+
+def with_numbers(x):
+    return x[:, :2] * torch.tensor([1.0, 2.0])
 """
 
 
@@ -172,3 +180,15 @@ def test_a_refusal_says_why_and_where(reports: Reports, name: str, what: str, li
     assert problem is not None
     assert what in problem["what"]
     assert problem["line"] == line
+
+
+def test_a_tensor_of_one_number_is_that_number(reports: Reports) -> None:
+    nodes = translated(reports, "capped")["graph"]["nodes"]
+    assert (nodes[0]["op"], nodes[0]["arguments"]) == ("aten.scalar_tensor.default", [0.5])
+    assert nodes[0]["keywords"] == {"dtype": "float32"}
+
+
+def test_a_tensor_of_several_numbers_is_refused(reports: Reports) -> None:
+    untranslated = reports("with_numbers")["untranslated"]
+    assert untranslated is not None
+    assert "pass that tensor as an argument" in untranslated["what"]
