@@ -395,9 +395,11 @@ def verdict(code: int, evidence: dict | None) -> tuple[str, str | None]:
     return "verified", None
 
 
-def is_disk_full(line: dict) -> bool:
-    """Whether a project was not judged because other judgements left no room for its files."""
-    return line["outcome"] == "not-judged" and any(sign in (line["why"] or "") for sign in ("verify::scratch", "No space left on device"))
+def without_room(line: dict) -> bool:
+    """Whether a project was not judged because other judgements left no room for its files, or no memory: the system kills then."""
+    signs = ("verify::scratch", "No space left on device")
+    had_none = line["exit"] == -signal.SIGKILL or any(sign in (line["why"] or "") for sign in signs)
+    return line["outcome"] == "not-judged" and had_none
 
 
 def judge_all(left: list, judgements: Judgements, results: Results, options: argparse.Namespace, began: float) -> None:
@@ -415,9 +417,9 @@ def judge_all(left: list, judgements: Judgements, results: Results, options: arg
             for one in [one for one in running if one["process"].poll() is not None]:
                 running.remove(one)
                 line = judgements.ended(one)
-                if running and is_disk_full(line):
+                if running and without_room(line):
                     most, left = max(1, len(running)), [one["row"], *left]
-                    tell(f"{line['kind']} {line['name']}: the disk is full; from now on {most} at a time")
+                    tell(f"{line['kind']} {line['name']}: no room on the disk or in memory; from now on {most} at a time")
                     continue
                 results.add(line)
                 counts = ", ".join(f"{number} {word}" for word, number in line["checks"].items() if number)
