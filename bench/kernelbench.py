@@ -7,7 +7,7 @@
 
 The tasks' own sizes take gigabytes, so numbers at the top of a file are made smaller: a batch is 2, heights and widths are 12,
 and counts of channels and features from 48 on are divided, all alike, so that they still fit together. Where they do not, only
-the batch is smaller. `new --from` then gets the task's `Model` as a class without arguments, with its example.
+the batch is smaller, or the batch is divided like the others. `new --from` then gets the task's `Model` as a class without arguments, with its example.
 
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
 `kernels`, `notes`, `error` (code and message), and with --verify the same of `verify --backend cpu`. A second start goes on
@@ -35,17 +35,19 @@ def example_inputs_Task():
     torch.manual_seed(0)
     return tuple(get_inputs())
 """
+#: What is made smaller; the first of these with which a task runs counts.
+EVERYTHING, BATCH, ALIKE = "everything", "the batch alone", "everything alike"
 BATCHES = ("batch", "batch_size")
 PLACES = ("depth", "height", "width")
 
 
-def smaller(name, value, everything):
+def smaller(name, value, what):
     """The size that a number at the top of a task gets."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
-    if name in BATCHES:
+    if name in BATCHES and what != ALIKE:
         return 2
-    if not everything:
+    if what == BATCH:
         return value
     if name in PLACES:
         return min(value, 12)
@@ -55,8 +57,8 @@ def smaller(name, value, everything):
     return value
 
 
-def task(text, everything):
-    """The text of a task with smaller sizes, or a smaller batch alone, as a class without arguments that has an example."""
+def task(text, what):
+    """The text of a task with smaller sizes, as a class without arguments that has an example."""
     tree = ast.parse(text)
     for node in tree.body:
         if not isinstance(node, ast.Assign):
@@ -68,9 +70,9 @@ def task(text, everything):
         target = node.targets[0]
         if isinstance(value, tuple):
             names = target.elts if isinstance(target, ast.Tuple) else [target] * len(value)
-            value = tuple(smaller(getattr(name, "id", ""), one, everything) for name, one in zip(names, value, strict=True))
+            value = tuple(smaller(getattr(name, "id", ""), one, what) for name, one in zip(names, value, strict=True))
         else:
-            value = smaller(getattr(target, "id", ""), value, everything)
+            value = smaller(getattr(target, "id", ""), value, what)
         node.value = ast.parse(repr(value), mode="eval").body
     return ast.unparse(ast.fix_missing_locations(tree)) + WRAPPED
 
@@ -93,8 +95,8 @@ def made(options, path):
     name = path.stem.lower().replace("_", "-")
     file, project = options.out / "tasks" / path.name, options.out / "projects" / name
     file.parent.mkdir(parents=True, exist_ok=True)
-    for everything in (True, False):
-        file.write_text(task(path.read_text(encoding="utf-8"), everything), encoding="utf-8")
+    for what in (EVERYTHING, BATCH, ALIKE):
+        file.write_text(task(path.read_text(encoding="utf-8"), what), encoding="utf-8")
         shutil.rmtree(project, ignore_errors=True)
         row, result = run(options.program, ["new", "bench/task", project, "--from", f"{file}:Task", "--no-git", "--offline"])
         # The sizes of some tasks fit together only as they are.
