@@ -141,7 +141,10 @@ def main():
     rows = {row["task"]: row for row in map(json.loads, lines)}
     has = lambda words, path: any(word.lower() in path.stem.lower() for word in words)
     paths = [path for path in sorted(options.tasks.glob("*.py")) if not has(options.without, path)]
-    for path in [path for path in paths if not options.only or has(options.only, path)]:
+    paths = [path for path in paths if not options.only or has(options.only, path)]
+    if not paths:
+        parser.error(f"no such tasks in `{options.tasks}`: name a folder of KernelBench, as KernelBench/KernelBench/level2")
+    for path in paths:
         row = rows.get(path.stem) or made(options, path)
         if options.verify and row["exit"] == 0 and "verify" not in row:
             row["verify"], _ = run(program, ["verify", options.out / "projects" / path.stem.lower().replace("_", "-"), "--backend", "cpu"])
