@@ -29,11 +29,13 @@ pub enum Tried {
 }
 
 impl Tried {
-    /// The numbers that decide template arguments.
-    pub(super) fn near(&self, several: bool) -> Lengths {
-        if several {
-            let some = self.some();
-            return Lengths { few: self.corners(), all: some };
+    /// The numbers that decide template arguments, if so many places do: every choice of them is tried.
+    pub(super) fn near(&self, places: usize) -> Lengths {
+        match places {
+            0 | 1 => {}
+            2 => return Lengths { few: self.corners(), all: self.some() },
+            3 => return Lengths { few: self.powers(), all: self.fewer() },
+            _ => return Lengths { few: self.powers(), all: self.powers() },
         }
         match self {
             Self::Axis { least, greatest, step } => {
@@ -61,6 +63,18 @@ impl Tried {
         let small = (0..=128).chain((136..=1_024).step_by(8)).chain((1_088..=16_384).step_by(64));
         let powers = (11..=31).flat_map(|power| [-1, 0, 1].map(|by| (1i64 << power) + by));
         self.fit(small.chain(powers), 128)
+    }
+
+    /// Eighty: the smallest, powers of two, those of usual lengths with their neighbors, and a few others.
+    fn fewer(&self) -> Vec<i64> {
+        let small = (0..=16).chain([24, 40, 48, 56, 96, 100, 112, 192, 196, 224, 384, 768, 1_536]);
+        let usual = (5..=12).flat_map(|power| [-1, 0, 1].map(|by| (1i64 << power) + by));
+        self.fit(small.chain(usual).chain((13..=31).map(|power| 1i64 << power)), 16)
+    }
+
+    /// Forty: powers of two, and the smallest.
+    fn powers(&self) -> Vec<i64> {
+        self.fit([0, 3, 5, 7, 9].into_iter().chain((0..=31).map(|power| 1i64 << power)), 4)
     }
 
     /// Fewer of them.

@@ -52,10 +52,10 @@ impl Search {
     /// Every tuple of values for which the conditions hold with some lengths; at most one more than `most`.
     #[must_use]
     pub fn values(&self, most: usize) -> BTreeSet<Vec<i64>> {
-        let several = self.near_slots.len() > 1;
+        let places = self.near_slots.len();
         let many = self.far_slots.len();
         let near: Vec<_> =
-            self.near_slots.iter().map(|(place, tried)| (*place, tried.near(several))).collect();
+            self.near_slots.iter().map(|(place, tried)| (*place, tried.near(places))).collect();
         let mut walk = Walk {
             far: &self.far,
             far_slots: self.far_slots.iter().map(|(place, tried)| (*place, tried.far(many))).collect(),
