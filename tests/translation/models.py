@@ -22,6 +22,17 @@ def partial_rotary(x, cos, sin):
     return (x * cos + turned * sin) * (x.shape[-1] ** -0.5)
 
 
+def example_inputs_rotary():
+    return torch.randn(2, 3, 7, 16), torch.randn(7, 16), torch.randn(7, 16)
+
+
+def rotary(x, cos, sin):
+    """Rotary embedding of pairs that are half a row apart."""
+    half = x.shape[-1] // 2
+    turned = torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+    return x * cos + turned * sin
+
+
 def example_inputs_smoothed_loss():
     return torch.randn(6, 16), torch.randint(0, 16, (6,))
 
@@ -61,8 +72,8 @@ def example_inputs_positional_bias():
 
 def positional_bias(scores, slopes):
     """ALiBi: a bias that grows with the distance of key and query, for each head."""
-    query = torch.arange(scores.shape[-2])[:, None]
-    key = torch.arange(scores.shape[-1])[None, :]
+    query = torch.arange(scores.shape[-2], device=scores.device)[:, None]
+    key = torch.arange(scores.shape[-1], device=scores.device)[None, :]
     distance = (key - query).to(scores.dtype)
     return scores + slopes[:, None, None] * distance
 

@@ -44,7 +44,7 @@ fn files(name: &str, planned: &Result<(Program, Plan), Refusal>) -> Value {
     let made = |(program, plan): &(Program, Plan)| -> Result<Value, Refusal> {
         let emitted = emit(program, plan, &project(name))?;
         let kernels: Vec<&str> = plan.kernels.iter().map(|kernel| kernel.form().words()).collect();
-        Ok(json!({ "op": emitted.op, "body": emitted.body, "kernels": kernels }))
+        Ok(json!({ "op": emitted.op, "cuda": emitted.cuda, "body": emitted.body, "kernels": kernels }))
     };
     let outcome = planned.as_ref().map_err(Refusal::clone).and_then(made);
     outcome.unwrap_or_else(

@@ -11,10 +11,13 @@ namespace team {
 using vector::kWarp;
 
 // An element and its place: what is left of a search.
+template <typename Index>
 struct Found {
     float value;
-    long long place;
+    Index place;
 };
+template <typename Index>
+constexpr Index kNowhere = sizeof(Index) == 8 ? static_cast<Index>(0x7fffffffffffffffll) : static_cast<Index>(0x7fffffff);
 
 // Each has the number that changes nothing, and how two become one. Of equal elements the first one is found.
 struct Total {
@@ -54,20 +57,39 @@ struct Smallest {
 };
 
 struct PlaceOfLargest {
-    static __device__ __forceinline__ Found start(Found) { return {-steps::infinity(), 0x7fffffffffffffffll}; }
-    static __device__ __forceinline__ Found of(Found a, Found b) {
+    template <typename Index>
+    static __device__ __forceinline__ Found<Index> start(Found<Index>) {
+        return {-steps::infinity(), kNowhere<Index>};
+    }
+    template <typename Index>
+    static __device__ __forceinline__ Found<Index> of(Found<Index> a, Found<Index> b) {
         const bool is_same = a.value == b.value || (steps::is_nan(a.value) && steps::is_nan(b.value));
         const bool is_first = is_same ? a.place < b.place : a.value > b.value || steps::is_nan(a.value);
         return is_first ? a : b;
     }
+    // The same where `b` comes after everything that `a` was found among.
+    template <typename Index>
+    static __device__ __forceinline__ Found<Index> then(Found<Index> a, Found<Index> b) {
+        const bool is_more = b.value > a.value || (steps::is_nan(b.value) && !steps::is_nan(a.value));
+        return is_more || a.place == kNowhere<Index> ? b : a;
+    }
 };
 
 struct PlaceOfSmallest {
-    static __device__ __forceinline__ Found start(Found) { return {steps::infinity(), 0x7fffffffffffffffll}; }
-    static __device__ __forceinline__ Found of(Found a, Found b) {
+    template <typename Index>
+    static __device__ __forceinline__ Found<Index> start(Found<Index>) {
+        return {steps::infinity(), kNowhere<Index>};
+    }
+    template <typename Index>
+    static __device__ __forceinline__ Found<Index> of(Found<Index> a, Found<Index> b) {
         const bool is_same = a.value == b.value || (steps::is_nan(a.value) && steps::is_nan(b.value));
         const bool is_first = is_same ? a.place < b.place : a.value < b.value || steps::is_nan(a.value);
         return is_first ? a : b;
+    }
+    template <typename Index>
+    static __device__ __forceinline__ Found<Index> then(Found<Index> a, Found<Index> b) {
+        const bool is_less = b.value < a.value || (steps::is_nan(b.value) && !steps::is_nan(a.value));
+        return is_less || a.place == kNowhere<Index> ? b : a;
     }
 };
 
@@ -75,7 +97,8 @@ template <typename Value>
 __device__ __forceinline__ Value from_lane_xor(Value value, int offset) {
     return __shfl_xor_sync(0xffffffffu, value, offset);
 }
-__device__ __forceinline__ Found from_lane_xor(Found found, int offset) {
+template <typename Index>
+__device__ __forceinline__ Found<Index> from_lane_xor(Found<Index> found, int offset) {
     return {from_lane_xor(found.value, offset), from_lane_xor(found.place, offset)};
 }
 
@@ -83,6 +106,8 @@ __device__ __forceinline__ Found from_lane_xor(Found found, int offset) {
 // instances: thread t has that of t % kAcross, so that neighbors read neighbors.
 template <int kAcross, int kLanes>
 struct Team {
+    static constexpr bool kIsBlock = kLanes == 0;
+
     static __device__ __forceinline__ int lanes() {
         return kAcross > 1 ? static_cast<int>(blockDim.x) / kAcross
                            : (kLanes > 0 ? kLanes : static_cast<int>(blockDim.x));
@@ -101,50 +126,30 @@ struct Team {
         }
     }
 
-    // The numbers of all threads of an instance as one, known to all of them. Every thread of the block calls it.
+    // The numbers of all threads of a row as one, known to all of them. Every thread of the block calls it.
     template <typename Join, typename Value>
     static __device__ __forceinline__ Value all(Value value) {
-        if constexpr (kAcross > 1) {
-            return across<Join>(value);
-        } else {
-            constexpr int kNeighbors = kLanes > 0 ? kLanes : kWarp;
+        constexpr int kNeighbors = kLanes > 0 ? kLanes : kWarp;
 #pragma unroll
-            for (int offset = kNeighbors / 2; offset > 0; offset /= 2) {
+        for (int offset = kNeighbors / 2; offset > 0; offset /= 2) {
+            value = Join::of(value, from_lane_xor(value, offset));
+        }
+        if constexpr (kLanes == 0) {
+            __shared__ Value of_warps[kWarp];
+            const int lane = threadIdx.x % kWarp;
+            __syncthreads();
+            if (lane == 0) {
+                of_warps[threadIdx.x / kWarp] = value;
+            }
+            __syncthreads();
+            const int warps = static_cast<int>(blockDim.x) / kWarp;
+            value = lane < warps ? of_warps[lane] : Join::start(Value{});
+#pragma unroll
+            for (int offset = kWarp / 2; offset > 0; offset /= 2) {
                 value = Join::of(value, from_lane_xor(value, offset));
             }
-            if constexpr (kLanes == 0) {
-                __shared__ Value of_warps[kWarp];
-                const int lane = threadIdx.x % kWarp;
-                __syncthreads();
-                if (lane == 0) {
-                    of_warps[threadIdx.x / kWarp] = value;
-                }
-                __syncthreads();
-                const int warps = static_cast<int>(blockDim.x) / kWarp;
-                value = lane < warps ? of_warps[lane] : Join::start(Value{});
-#pragma unroll
-                for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-                    value = Join::of(value, from_lane_xor(value, offset));
-                }
-            }
-            return value;
         }
-    }
-
-private:
-    template <typename Join, typename Value>
-    static __device__ __forceinline__ Value across(Value value) {
-        __shared__ Value of_threads[1024];
-        __syncthreads();
-        of_threads[threadIdx.x] = value;
-        for (int half = lanes() / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (lane() < half) {
-                of_threads[threadIdx.x] = Join::of(of_threads[threadIdx.x], of_threads[threadIdx.x + half * kAcross]);
-            }
-        }
-        __syncthreads();
-        return of_threads[threadIdx.x % kAcross];
+        return value;
     }
 };
 
@@ -152,6 +157,50 @@ private:
 template <typename Join, typename Team, typename Value>
 __device__ __forceinline__ Value all(Value value) {
     return Team::template all<Join>(value);
+}
+
+// What the threads of a block have found of kElements neighboring columns each, where threads 32 apart have the same ones.
+template <typename Join, int kBlock, int kElements, typename Value>
+__device__ __forceinline__ void all_of_columns(Value (&values)[kElements]) {
+    // As many columns at a time as shared memory has room for.
+    constexpr int kRoom = 32768 / (kBlock * static_cast<int>(sizeof(Value)));
+    constexpr int kAtOnce = kRoom < kElements ? kRoom : kElements;
+    __shared__ Value of_threads[kAtOnce][kBlock];
+#pragma unroll
+    for (int begin = 0; begin < kElements; begin += kAtOnce) {
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+            of_threads[k][threadIdx.x] = values[begin + k];
+        }
+        __syncthreads();
+        for (int column = threadIdx.x; column < kAtOnce * kWarp; column += kBlock) {
+            Value* const own = &of_threads[column / kWarp][column % kWarp];
+            Value value = own[0];
+            for (int warp = 1; warp < kBlock / kWarp; ++warp) {
+                value = Join::of(value, own[warp * kWarp]);
+            }
+            own[0] = value;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+            values[begin + k] = of_threads[k][threadIdx.x % kWarp];
+        }
+    }
+}
+
+// What the columns' threads before each one, 32 apart, have found.
+template <typename Join, int kBlock, typename Value>
+__device__ __forceinline__ Value before_in_column(Value value) {
+    __shared__ Value of_threads[kBlock];
+    of_threads[threadIdx.x] = value;
+    __syncthreads();
+    Value before = Join::start(Value{});
+    for (int thread = threadIdx.x % kWarp; thread < static_cast<int>(threadIdx.x); thread += kWarp) {
+        before = Join::of(before, of_threads[thread]);
+    }
+    return before;
 }
 
 // What the elements of a warp up to each thread's give together.
@@ -165,14 +214,40 @@ __device__ __forceinline__ Value up_to_here(Value value, int lane) {
     return value;
 }
 
-// The number of the last of kLanes neighbors.
-template <int kLanes, typename Value>
-__device__ __forceinline__ Value of_last(Value value) {
-    if constexpr (kLanes > 1) {
-        return __shfl_sync(0xffffffffu, value, kLanes - 1, kLanes);
-    } else {
-        return value;
+// Makes of each element what all up to it give together, those of the threads before and `so_far` among them; the result is
+// what all give. Every thread of the block calls it.
+template <typename Join, typename Own, typename Value, int kElements>
+__device__ __forceinline__ Value scan(Value (&values)[kElements], Value so_far) {
+#pragma unroll
+    for (int j = 1; j < kElements; ++j) {
+        values[j] = Join::of(values[j - 1], values[j]);
     }
+    const int lane = threadIdx.x % kWarp;
+    const Value up_to = up_to_here<Join, kWarp>(values[kElements - 1], lane);
+    const Value neighbor = __shfl_up_sync(0xffffffffu, up_to, 1);
+    Value before = lane == 0 ? Join::start(Value{}) : neighbor;
+    Value total = __shfl_sync(0xffffffffu, up_to, kWarp - 1);
+    if constexpr (Own::kIsBlock) {
+        __shared__ Value of_warps[kWarp];
+        const int warp = threadIdx.x / kWarp;
+        const int warps = static_cast<int>(blockDim.x) / kWarp;
+        __syncthreads();
+        if (lane == 0) {
+            of_warps[warp] = total;
+        }
+        __syncthreads();
+        const Value own = lane < warps ? of_warps[lane] : Join::start(Value{});
+        const Value of_all = up_to_here<Join, kWarp>(own, lane);
+        total = __shfl_sync(0xffffffffu, of_all, kWarp - 1);
+        const Value of_others = __shfl_sync(0xffffffffu, of_all, warp > 0 ? warp - 1 : 0);
+        before = warp > 0 ? Join::of(of_others, before) : before;
+    }
+    before = Join::of(so_far, before);
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) {
+        values[j] = Join::of(before, values[j]);
+    }
+    return Join::of(so_far, total);
 }
 
 }  // namespace team

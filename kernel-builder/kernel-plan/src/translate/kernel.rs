@@ -155,6 +155,18 @@ impl Kernel {
         }
     }
 
+    /// Whether it scans neighboring elements.
+    pub fn scans_rows(&self) -> bool {
+        self.form() == Form::Scan && self.axes.last().is_some_and(|axis| axis.role == Role::Scanned)
+    }
+
+    /// Whether it has a result for every element that it reduces.
+    pub fn writes_all(&self) -> bool {
+        self.stores.iter().any(|store| {
+            self.nodes[store.value].varies || self.along(Role::Reduced).any(|axis| store.offset.uses(axis))
+        })
+    }
+
     /// The numbers of the axes with a role.
     pub fn along(&self, role: Role) -> impl Iterator<Item = usize> {
         let axes = self.axes.iter().enumerate();

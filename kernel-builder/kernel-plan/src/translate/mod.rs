@@ -9,6 +9,7 @@ mod kernel;
 mod least;
 mod length;
 mod lower;
+mod pieces;
 mod plan;
 mod precision;
 mod print;

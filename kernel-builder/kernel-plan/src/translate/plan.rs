@@ -9,6 +9,7 @@ use super::kernel::{
     Axis, Buffer, Expression, Form, Kernel, Node, NodeId, Reduced, Role, Scanned, Sizes, Store,
 };
 use super::length::Length;
+use super::pieces::divided;
 use super::program::{Class, Element, Kind, Program, Reduction, Tensor, ValueId};
 use super::refusal::Refusal;
 use crate::units::Dtype;
@@ -34,6 +35,8 @@ pub struct Plan {
 /// # Errors
 /// A part of it has no kernel.
 pub fn plan(program: &Program) -> Result<Plan, Refusal> {
+    let (divided, concatenated) = divided(program);
+    let program = &divided;
     let mut planner = Planner {
         program,
         lengths: program.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.hint)).collect(),
@@ -43,7 +46,17 @@ pub fn plan(program: &Program) -> Result<Plan, Refusal> {
         workspaces: Vec::new(),
     };
     for (place, (_, value)) in program.outputs.iter().enumerate() {
-        planner.make(*value, Buffer::Output(place))?;
+        let buffer = Buffer::Output(place);
+        match concatenated.get(&place) {
+            Some(pieces) => {
+                for piece in pieces {
+                    let into = Into { shape: &program.values[*value].shape, place: &piece.place };
+                    planner.make(piece.value, buffer, Some(into))?;
+                }
+                planner.stored.entry(*value).or_insert(buffer);
+            }
+            None => planner.make(*value, buffer, None)?,
+        }
     }
     let Planner { mut kernels, workspaces, .. } = planner;
     for kernel in &mut kernels {
@@ -74,6 +87,14 @@ impl Plan {
     }
 }
 
+/// Where a piece of a tensor lies in it.
+#[derive(Debug, Clone, Copy)]
+struct Into<'p> {
+    shape: &'p [Length],
+    /// The place there for each place of the piece.
+    place: &'p [Index],
+}
+
 /// Why a value has no kernel as it is.
 enum Blocked {
     /// This value has to be in memory first.
@@ -95,18 +116,16 @@ struct Planner<'p> {
 
 impl Planner<'_> {
     /// Makes the kernel that writes a value, and those that it needs.
-    fn make(&mut self, value: ValueId, buffer: Buffer) -> Result<(), Refusal> {
+    fn make(&mut self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>) -> Result<(), Refusal> {
         loop {
-            if let Some(place) = self.joined(value, buffer) {
-                self.made.insert(buffer, place);
-                self.stored.entry(value).or_insert(buffer);
+            if let Some(place) = self.joined(value, buffer, into) {
+                self.written(value, buffer, into, place);
                 return Ok(());
             }
-            match self.kernel(value, buffer) {
+            match self.kernel(value, buffer, into) {
                 Ok(kernel) => {
                     self.kernels.push(kernel);
-                    self.made.insert(buffer, self.kernels.len() - 1);
-                    self.stored.entry(value).or_insert(buffer);
+                    self.written(value, buffer, into, self.kernels.len() - 1);
                     return Ok(());
                 }
                 Err(Blocked::Never(refusal)) => return Err(refusal),
@@ -118,9 +137,17 @@ impl Planner<'_> {
                 }
                 Err(Blocked::Needs(other)) => {
                     let between = self.workspace(other)?;
-                    self.make(other, between)?;
+                    self.make(other, between, None)?;
                 }
             }
+        }
+    }
+
+    /// Remembers which kernel writes a value. A piece of a tensor is no tensor that others could read.
+    fn written(&mut self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>, kernel: usize) {
+        self.made.insert(buffer, kernel);
+        if into.is_none() {
+            self.stored.entry(value).or_insert(buffer);
         }
     }
 
@@ -140,7 +167,7 @@ impl Planner<'_> {
     }
 
     /// Adds a value to a kernel that is there already and has the same iteration; the kernel's number.
-    fn joined(&mut self, value: ValueId, buffer: Buffer) -> Option<usize> {
+    fn joined(&mut self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>) -> Option<usize> {
         let domain = self.domain(value)?;
         for place in (0..self.kernels.len()).rev() {
             if self.kernels[place].axes != domain || self.kernels[place].scan.is_some() {
@@ -150,7 +177,7 @@ impl Planner<'_> {
             builder.kernel = self.kernels[place].clone();
             let before = builder.kernel.clone();
             builder.restore();
-            if builder.store(value, buffer).is_err() {
+            if builder.store(value, buffer, into).is_err() {
                 continue;
             }
             let kernel = builder.kernel;
@@ -166,7 +193,9 @@ impl Planner<'_> {
             let own = reads(&before);
             let all = reads(&kernel);
             let new = all.len() - own.len();
-            let shares = kernel.form() != Form::Pointwise || new == 0 || new < own.len();
+            // Pieces of a tensor are always written together.
+            let is_piece = before.stores.iter().any(|store| store.buffer == buffer);
+            let shares = is_piece || kernel.form() != Form::Pointwise || new == 0 || new < own.len();
             if all.iter().all(|(buffer, _)| in_time(*buffer)) && shares {
                 self.kernels[place] = kernel;
                 return Some(place);
@@ -231,11 +260,11 @@ impl Planner<'_> {
         None
     }
 
-    fn kernel(&self, value: ValueId, buffer: Buffer) -> Result<Kernel, Blocked> {
+    fn kernel(&self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>) -> Result<Kernel, Blocked> {
         let own = &self.program.values[value];
         let Some(deciding) = self.outermost(value) else {
             let mut builder = self.builder(plain_axes(&own.shape));
-            builder.store(value, buffer)?;
+            builder.store(value, buffer, into)?;
             return Ok(builder.kernel);
         };
         let values = &self.program.values;
@@ -253,7 +282,7 @@ impl Planner<'_> {
             return Err(Blocked::Needs(deciding));
         }
         let mut builder = self.builder(axes);
-        match builder.store(value, buffer) {
+        match builder.store(value, buffer, into) {
             Ok(()) => Ok(builder.kernel),
             Err(Blocked::Needs(inner)) => Err(Blocked::Needs(self.cheaper(inner, &builder.depth, value))),
             Err(other) => Err(other),
@@ -323,7 +352,7 @@ impl Builder<'_> {
     }
 
     /// Writes a value: one result for each place, or for each place of the parallel axes.
-    fn store(&mut self, value: ValueId, buffer: Buffer) -> Result<(), Blocked> {
+    fn store(&mut self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>) -> Result<(), Blocked> {
         let shape = &self.program.values[value].shape;
         let size = Length::product(shape);
         let all: Vec<usize> = (0..self.lengths.len()).collect();
@@ -342,6 +371,10 @@ impl Builder<'_> {
         let at = index::place(&offset, shape, &self.lengths);
         self.ahead(value, &at)?;
         let node = self.pull(value, &at, true)?;
+        let offset = into.map_or(offset, |into| {
+            let place: Vec<Index> = into.place.iter().map(|one| one.replaced(&at, &self.lengths)).collect();
+            index::offset(into.shape, &place)
+        });
         self.kernel.stores.push(Store { buffer, offset, value: node });
         Ok(())
     }

@@ -43,7 +43,13 @@ impl Plan {
                 read.push(*buffer);
             }
         }
-        (read, kernel.stores.iter().map(|store| store.buffer).collect())
+        let mut written: Vec<Buffer> = Vec::new();
+        for store in &kernel.stores {
+            if !written.contains(&store.buffer) {
+                written.push(store.buffer);
+            }
+        }
+        (read, written)
     }
 
     /// Everything, for snapshots.

@@ -2,8 +2,11 @@
 //!
 //! Owns: what a value can be, and how a program is printed. Never: knows PyTorch's operators or a kernel.
 
+use std::collections::BTreeMap;
+
 use super::index::Index;
 use super::length::Length;
+use super::pieces::Concatenation;
 use super::traced::Quantity;
 use crate::units::Dtype;
 
@@ -207,6 +210,8 @@ pub struct Program {
     pub values: Vec<Value>,
     /// Each symbol with what it stands for.
     pub symbols: Vec<Symbol>,
+    /// Values that are others one behind the other.
+    pub concatenations: BTreeMap<ValueId, Concatenation>,
 }
 
 /// A symbol of lengths: an axis of the operation, or what an axis is a multiple of.

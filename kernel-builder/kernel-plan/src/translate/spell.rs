@@ -165,6 +165,12 @@ pub(super) fn operation(op: Op, class: Class, of: &[Spelled]) -> Spelled {
     }
 }
 
+/// A function that is as exact as a type needs it to be.
+pub(super) fn exact_as(name: &str, kind: &str, of: &[Spelled]) -> String {
+    let list: Vec<&str> = of.iter().map(|(text, _)| text.as_str()).collect();
+    format!("{name}<{kind}>({})", list.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

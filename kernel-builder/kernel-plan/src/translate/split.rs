@@ -43,7 +43,12 @@ pub(super) fn split(program: &Program) -> Program {
         new.push(values.len() - 1);
     }
     let outputs = program.outputs.iter().map(|(tensor, value)| (tensor.clone(), new[*value])).collect();
-    Program { values, outputs, ..program.clone() }
+    let mut concatenations = program.concatenations.clone();
+    for one in concatenations.values_mut() {
+        one.pieces.iter_mut().for_each(|(piece, _)| *piece = new[*piece]);
+    }
+    let concatenations = concatenations.into_iter().map(|(value, one)| (new[value], one)).collect();
+    Program { values, outputs, concatenations, ..program.clone() }
 }
 
 /// The axes of a reduction that elements depend on, if they are some of these axes and not all.

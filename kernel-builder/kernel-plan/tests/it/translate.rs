@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::project::render;
 
 /// The graphs beside the tests, as harness/translation.py exported them.
-const GRAPHS: [&str; 8] = [
+const GRAPHS: [&str; 10] = [
     "gated_norm",
     "gated_scan",
     "gated_sum",
@@ -21,7 +21,9 @@ const GRAPHS: [&str; 8] = [
     "masked_mean",
     "partial_rotary",
     "positional_bias",
+    "reversed_running_sum",
     "smoothed_loss",
+    "to_ycbcr",
 ];
 
 fn graph(name: &str) -> Value {
@@ -74,7 +76,7 @@ fn terms_cancel_where_they_follow_from_the_same_elements() {
     let cancels = |name: &str| emitted(graph(name)).expect("a translation").op.contains("cancels = true");
     let found: Vec<&str> = GRAPHS.into_iter().filter(|name| cancels(name)).collect();
     // Others add elements of different tensors or places, or terms of one sign.
-    assert_eq!(found, ["group_norm", "smoothed_loss"]);
+    assert_eq!(found, ["group_norm", "smoothed_loss", "to_ycbcr"]);
 }
 
 /// The gradient of a function has the function's axes, and op.toml's reader takes its description.
@@ -119,6 +121,18 @@ fn a_scan_and_a_sum_in_two_stages_are_written_out() {
         "masked_mean_processor",
         emitted(graph("masked_mean")).expect("a translation").body
     );
+}
+
+/// A stack is written piece by piece, and a result that is turned around where its elements end up: by one kernel each.
+#[test]
+fn results_are_written_where_they_belong() {
+    for name in ["to_ycbcr", "reversed_running_sum"] {
+        let (_, plan) = planned(graph(name)).expect("a plan");
+        assert_eq!((plan.kernels.len(), plan.workspaces.len()), (1, 0), "{name}");
+        let stores = &plan.kernels[0].stores;
+        assert_eq!(stores.len(), if name == "to_ycbcr" { 3 } else { 1 }, "{name}");
+    }
+    insta::assert_snapshot!("to_ycbcr_device", emitted(graph("to_ycbcr")).expect("a translation").cuda);
 }
 
 /// A graph of one operator on a matrix `x`, with a result of its shape.

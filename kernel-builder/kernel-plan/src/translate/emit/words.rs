@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::index::Index;
-use super::super::kernel::{Buffer, Expression, Kernel, NodeId};
+use super::super::kernel::{Buffer, Expression, Kernel, NodeId, Store};
 use super::super::length::Length;
 use super::super::plan::Plan;
-use super::super::program::{Class, Element, Origin, Program, Reduction};
+use super::super::program::{Class, Element, Op, Origin, Program, Reduction};
 use super::super::spell::{self, Binding, Spelled};
 use super::super::traced::Quantity;
 
@@ -24,8 +24,19 @@ infinity not_a_number is_nan is_infinite magnitude sign_of maximum minimum expon
 power_of_two logarithm logarithm_of_one_plus logarithm_2 logarithm_10 power square_root inverse_root logistic \
 error_function error_complement sine cosine tangent arcsine arccosine arctangent arctangent2 hyperbolic_sine \
 hyperbolic_cosine hyperbolic_tangent area_sine area_cosine area_tangent rounded rounded_down rounded_up \
-own instance instances is_one end share elements parts part truncated_float truncated remainder_of floor_quotient fmod_of number put load store element fetch keep keep_one \
+own instance instances is_one first step end share elements parts part i quotient scanned so_far before start steps_of truncated_float truncated remainder_of floor_quotient fmod_of number put load store element fetch keep keep_one \
 from_float to_float steps team vector";
+
+/// Functions that steps.cuh also has as exact as a type.
+const EXACT_AS: &[&str] = &[
+    "error_complement",
+    "error_function",
+    "exponential",
+    "exponential_less_one",
+    "logarithm",
+    "logarithm_of_one_plus",
+    "logistic",
+];
 
 /// A kernel with names.
 pub(super) struct Words<'a> {
@@ -39,6 +50,8 @@ pub(super) struct Words<'a> {
     pub(super) found: Vec<String>,
     /// A name for the place along each axis.
     pub(super) axes: Vec<String>,
+    /// Whether functions may be as exact as results of `T` are, which have 16 bits or 32.
+    pub(super) as_exact_as: bool,
 }
 
 /// `mul_12` → `mul`.
@@ -80,12 +93,39 @@ impl<'a> Words<'a> {
         });
         let nodes = nodes.collect();
         let found = kernel.reductions.iter().map(|one| free(&format!("{}_found", stem(&one.name)))).collect();
-        Self { program, plan, kernel, elements: plan.elements(program), nodes, found, axes }
+        Self {
+            program,
+            plan,
+            kernel,
+            elements: plan.elements(program),
+            nodes,
+            found,
+            axes,
+            as_exact_as: false,
+        }
+    }
+
+    /// The same for code that has a template parameter `T`.
+    pub(super) fn with_type(self) -> Self {
+        let mut results = self.program.outputs.iter().map(|(tensor, _)| tensor.element);
+        let as_exact_as = self.program.is_variable()
+            && results.all(|one| one == Element::Variable || one.class() != Class::Float);
+        Self { as_exact_as, ..self }
     }
 
     /// The name of a tensor.
     pub(super) fn tensor(&self, buffer: Buffer) -> &str {
         self.plan.name(self.program, buffer)
+    }
+
+    /// What a result is called on its way to its tensor, of which a kernel may write several pieces.
+    pub(super) fn result(&self, store: &Store) -> String {
+        let name = self.tensor(store.buffer);
+        let before = self.kernel.stores.iter().take_while(|one| *one != store);
+        match before.filter(|one| one.buffer == store.buffer).count() {
+            0 => name.to_owned(),
+            others => format!("{name}_{}", others + 1),
+        }
     }
 
     /// An index over the names of axes.
@@ -121,7 +161,13 @@ impl<'a> Words<'a> {
             Expression::Operation(op, of) => {
                 let class = of.iter().map(|one| self.kernel.nodes[*one].class).max().unwrap_or(own.class);
                 let operands: Vec<Spelled> = of.iter().map(|one| self.operand(*one)).collect();
-                spell::operation(*op, class, &operands).0
+                match op {
+                    Op::Divide if self.as_exact_as => spell::exact_as("quotient", "T", &operands),
+                    Op::Function(name) if self.as_exact_as && EXACT_AS.contains(name) => {
+                        spell::exact_as(name, "T", &operands)
+                    }
+                    _ => spell::operation(*op, class, &operands).0,
+                }
             }
         }
     }

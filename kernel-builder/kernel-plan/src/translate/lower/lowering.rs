@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::super::index::{self, Index};
 use super::super::length::Length;
+use super::super::pieces::Concatenation;
 use super::super::program::{Class, Element, Kind, Op, Origin, Reduction, Symbol, Tensor, Value, ValueId};
 use super::super::refusal::{Assumed, Refusal};
 use super::super::traced::{Argument, Quantity, TracedGraph, TracedTensor};
@@ -25,6 +26,7 @@ pub(super) struct Lowering {
     variable: bool,
     pub(super) origin: Option<Origin>,
     pub(super) name: String,
+    pub(super) concatenations: BTreeMap<ValueId, Concatenation>,
 }
 
 impl Lowering {
@@ -42,6 +44,7 @@ impl Lowering {
             variable: traced.variable,
             origin: None,
             name: String::new(),
+            concatenations: BTreeMap::new(),
         };
         let axes: BTreeMap<String, String> = order.iter().cloned().collect();
         for (name, symbol) in traced.symbols.iter().filter(|(_, symbol)| symbol.quotient.is_none()) {

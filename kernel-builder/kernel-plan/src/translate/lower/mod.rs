@@ -229,6 +229,7 @@ impl Lowering {
             inputs: self.inputs,
             outputs,
             values,
+            concatenations: self.concatenations,
         })
     }
 }

@@ -4,6 +4,7 @@
 
 use super::super::index::{Index, Part};
 use super::super::length::Length;
+use super::super::pieces::{Concatenation, fit};
 use super::super::program::{Class, Kind, Op, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
@@ -283,7 +284,7 @@ fn cat(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
         _ => call.axis(1, "dim", shape.len())?,
     };
     let place = along(of, &shape, axis);
-    let mut pieces = Vec::new();
+    let (mut pieces, mut parts, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
     let mut start = Length::default();
     let mut class = Class::Boolean;
     for one in all {
@@ -295,6 +296,8 @@ fn cat(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
         index[axis] = Index::part(Part::Computed(0));
         let piece = gathered(of, value, shape.clone(), index, &[(at, axis)])?;
         class = class.max(of.class(piece));
+        parts.push((value, start.clone()));
+        lengths.push(length.clone());
         start = &start + &length;
         pieces.push((piece, start.clone()));
     }
@@ -304,6 +307,10 @@ fn cat(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
         let (piece, end) = (of.convert(piece, class), of.whole(&end));
         let is_before = of.pointwise(Op::Less, &[place, end], Class::Boolean)?;
         whole = of.pointwise(Op::Choose, &[is_before, piece, whole], class)?;
+    }
+    if fit(&lengths) {
+        let pieces = parts.into_iter().map(|(part, start)| (of.convert(part, class), start)).collect();
+        of.concatenations.insert(whole, Concatenation { axis, pieces });
     }
     Ok(whole)
 }

@@ -64,7 +64,7 @@ impl Writer<'_> {
                     lines.add(depth, format!("{kind} {}_terms[kChunk];", self.words.found[*number]));
                 }
                 Sink::Store(store) => {
-                    lines.add(depth, format!("{kind} {}_piece[kChunk];", self.words.tensor(store.buffer)));
+                    lines.add(depth, format!("{kind} {}_piece[kChunk];", self.words.result(store)));
                 }
                 _ => {}
             }
@@ -105,7 +105,7 @@ impl Writer<'_> {
                 Sink::Term(number) => self.term(lines, depth + 1, *number, &value),
                 Sink::ScanTerm => lines.add(depth + 1, format!("scanned[j] = {value};")),
                 Sink::Store(store) => {
-                    lines.add(depth + 1, format!("{}_piece[j] = {value};", self.words.tensor(store.buffer)));
+                    lines.add(depth + 1, format!("{}_piece[j] = {value};", self.words.result(store)));
                 }
                 Sink::Kept => {
                     lines.add(depth + 1, format!("{}_piece[j] = {value};", self.words.nodes[*node]))
@@ -118,7 +118,7 @@ impl Writer<'_> {
             let Sink::Store(store) = sink else { continue };
             let (element, pointer) = (self.element(store.buffer), self.pointer(store.buffer));
             let place = self.at_piece(&store.offset);
-            let name = self.words.tensor(store.buffer);
+            let name = self.words.result(store);
             lines.add(depth, format!("keep<{element}>({pointer}, {place}, {name}_piece, count);"));
         }
     }

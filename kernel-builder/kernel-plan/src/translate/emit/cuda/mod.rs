@@ -2,14 +2,15 @@
 //!
 //! Owns: which skeleton a kernel has, and the settings. Never: a skeleton; the files beside this one are one each.
 
+mod column;
 mod launches;
 mod parts;
 mod pointwise;
-mod reduction;
+mod row;
 mod scan;
 mod writer;
 
-use super::super::kernel::Form;
+use super::super::kernel::{Form, Kernel};
 use super::super::plan::Plan;
 use super::super::program::Program;
 use super::project::Project;
@@ -62,42 +63,95 @@ pub(super) fn source(program: &Program, plan: &Plan, project: &Project) -> Cuda 
     Cuda { text: lines.finish(), launches }
 }
 
+/// `[tune]`: the settings of the skeletons that are there.
 fn tune(plan: &Plan, lets: &str) -> String {
-    let mut text = String::from("[tune]\n");
     let has = |form: Form| plan.kernels.iter().any(|kernel| kernel.form() == form);
-    let pointwise = has(Form::Pointwise);
+    let scans_rows = plan.kernels.iter().any(Kernel::scans_rows);
+    let scans_columns = plan.kernels.iter().any(|one| one.form() == Form::Scan && !one.scans_rows());
+    let (pointwise, rows) = (has(Form::Pointwise), has(Form::Row));
+    // With more packs, more loads are on their way together; where a row is kept for its results, registers are few.
+    let writes_rows = plan.kernels.iter().any(|one| one.form() == Form::Row && one.writes_all());
+    let units = if writes_rows { 2 } else { 4 };
+    let settings = [
+        (
+            pointwise || rows || scans_rows,
+            "Bytes of one access to the widest tensor.",
+            "bytes",
+            "[4, 8, 16]",
+            16,
+        ),
+        (pointwise, "", "block", "[64, 128, 256, 512, 1024]", 256),
+        (pointwise, "Vectors of results that a thread makes.", "unroll", "[1, 2, 4, 8]", 2),
+        (rows, "Packs of a thread in a row that is held: at least this many.", "units", "[1, 2, 4]", units),
+        (
+            rows,
+            "Threads of a row that a block holds, before each has more packs.",
+            "widest",
+            "[256, 512, 1024]",
+            512,
+        ),
+        (
+            rows,
+            "Threads of a short row, which has `narrow * units` packs at most.",
+            "narrow",
+            "[8, 16, 32]",
+            32,
+        ),
+        (rows || scans_rows, "Threads of a row that is not held.", "threads", "[128, 256, 512, 1024]", 256),
+        (
+            has(Form::Column),
+            "Bytes of a thread's neighboring columns, of the widest tensor.",
+            "column_bytes",
+            "[2, 4, 8, 16]",
+            8,
+        ),
+        (
+            has(Form::Column),
+            "Threads of a block, of which 32 are neighbors.",
+            "column_threads",
+            "[128, 256, 512, 1024]",
+            512,
+        ),
+        (
+            scans_columns,
+            "The most threads of a block of 32 columns that are scanned.",
+            "scan_threads",
+            "[32, 128, 256, 512, 1024]",
+            512,
+        ),
+        (
+            lets.contains("spread"),
+            "Results of many elements are divided among blocks where there are fewer blocks than this.",
+            "spread",
+            "[0, 132, 264, 528, 1056]",
+            528,
+        ),
+    ];
+    let mut text = String::from("[tune]\n");
     if pointwise {
         text += "# More do not fit into the registers.\nconstraints = [\"block * unroll <= 4096\"]\n";
     }
-    if pointwise || has(Form::Row) {
-        text += "\n# Bytes of one access to the widest tensor.\n[tune.bytes]\nvalues = [4, 8, 16]\ndefault = 16\n";
+    for (_, words, name, values, default) in settings.into_iter().filter(|(is_there, ..)| *is_there) {
+        let words = if words.is_empty() { String::new() } else { format!("# {words}\n") };
+        text += &format!("\n{words}[tune.{name}]\nvalues = {values}\ndefault = {default}\n");
     }
-    if pointwise {
-        text += "\n[tune.block]\nvalues = [64, 128, 256, 512, 1024]\ndefault = 256\n";
-        text += "\n# Vectors of results that a thread makes.\n[tune.unroll]\nvalues = [1, 2, 4, 8]\ndefault = 2\n";
-    }
-    if has(Form::Row) {
-        text += "\n# Threads of a row that has a block.\n[tune.threads]\nvalues = [128, 256, 512, 1024]\ndefault = 256\n";
-        text += "\n# Elements of the longest row that a warp has.\n[tune.narrow]\nvalues = [128, 512, 1024, 2048]\ndefault = 1024\n";
-    }
-    if has(Form::Column) {
-        text += "\n# Threads of a block of 32 columns.\n[tune.column_threads]\nvalues = [128, 256, 512, 1024]\ndefault = 256\n";
-    }
-    if lets.contains("spread") {
-        text += "\n# Results of many elements are divided among blocks where there are fewer blocks than this.\n[tune.spread]\nvalues = [0, 132, 264, 528, 1056]\ndefault = 528\n";
+    if rows {
+        text += "\n# Reads a row again for every round, even if it fits into registers.\n[tune.reread]\n\
+                 values = [true, false]\ndefault = false\n";
     }
     if text == "[tune]\n" { String::new() } else { text }
 }
 
 impl Writer<'_> {
-    fn write(&self, lines: &mut Lines, launches: &mut Launches) {
+    fn write(self, lines: &mut Lines, launches: &mut Launches) {
         lines.add(
             0,
             format!("// {}.", super::table::summary(self.words.program, self.words.plan, self.kernel())),
         );
         match self.kernel().form() {
             Form::Pointwise => self.pointwise(lines, launches),
-            Form::Row | Form::Column => self.reduction(lines, launches),
+            Form::Row => self.row(lines, launches),
+            Form::Column => self.column(lines, launches),
             Form::Scan => self.scan(lines, launches),
         }
     }

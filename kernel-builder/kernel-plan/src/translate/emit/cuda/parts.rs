@@ -10,7 +10,7 @@ use super::super::super::length::Length;
 use super::super::super::program::{Class, Element, Tensor};
 use super::super::words::{Lines, Words};
 use super::launches::Launches;
-use super::writer::{Writer, stored, wrapped};
+use super::writer::{Work, Writer, stored, wrapped};
 use crate::units::Dtype;
 
 impl Writer<'_> {
@@ -34,8 +34,8 @@ impl Writer<'_> {
         .collect()
     }
 
-    /// The first of two stages: what each part of an instance comes to.
-    pub(super) fn parts(&self, lines: &mut Lines, row: bool) {
+    /// The parameters of the first of two stages, and the first argument of its launch.
+    fn parameters_of_parts(&self) -> String {
         let mut list: Vec<String> = self
             .partial()
             .iter()
@@ -47,12 +47,56 @@ impl Writer<'_> {
         }));
         list.extend(self.words.symbols().iter().map(|name| format!("Index {name}")));
         list.push("int parts".to_owned());
+        wrapped(&list)
+    }
+
+    /// Where a part begins and ends, in steps of so many elements.
+    fn share(&self, lines: &mut Lines, width: &str) {
+        lines.add(1, format!("const Index elements = {};", self.kernel().length(Role::Reduced)));
+        let packs = if width == "1" { "elements".to_owned() } else { format!("elements / {width}") };
+        let times = if width == "1" { String::new() } else { format!(" * {width}") };
+        lines.add(1, format!("const Index share = ({packs} + parts - 1) / parts{times};"));
+        lines.add(1, "const Index begin = share * (blockIdx.x % parts);");
+        lines
+            .add(1, "const Index end = !is_one ? 0 : (begin + share < elements ? begin + share : elements);");
+    }
+
+    /// The first of two stages, of rows: what each part of an instance comes to.
+    pub(super) fn row_parts(&self, lines: &mut Lines) {
+        let kernel = self.kernel();
         lines.add(0, "");
         lines.add(0, "// The same by several blocks for each result: what each part comes to.");
-        self.reduction_head(lines, &format!("{}_parts", self.name), &wrapped(&list), row, true);
+        lines.add(0, format!("template <{}int kBlock, int kElements, typename Index>", self.template()));
+        lines.add(
+            0,
+            format!(
+                "__global__ void __launch_bounds__(kBlock) {}_parts({}) {{",
+                self.name,
+                self.parameters_of_parts()
+            ),
+        );
+        lines.add(1, "using Own = Team<1, 0>;");
+        self.instance(lines, &kernel.length(Role::Parallel), "blockIdx.x / parts", true);
+        self.share(lines, "kElements");
+        self.decode(lines, 1, &kernel.along(Role::Parallel).collect::<Vec<_>>(), "instance", "Index");
+        lines.begin();
         let mut known = BTreeSet::new();
         self.instance_values(lines, 0, &mut known, &[]);
-        self.round(lines, row, 0, &known, &[]);
+        let terms = self.terms(0);
+        self.starts(lines, &terms);
+        let at = self.at();
+        lines.add(0, "#pragma unroll 4");
+        lines.add(
+            1,
+            format!(
+                "for (Index {at} = begin + threadIdx.x * kElements; {at} < end; {at} += kBlock * kElements) {{"
+            ),
+        );
+        self.reduced_places(lines, 2);
+        self.places(lines, 2, &known, &Work { terms: &terms, ..Work::default() }, true);
+        lines.add(1, "}");
+        lines.begin();
+        self.joins(lines, &terms);
         lines.add(1, "if (is_one && Own::lane() == 0) {");
         for ((name, _), found) in self.partial().iter().zip(&self.words.found) {
             lines.add(
@@ -64,7 +108,39 @@ impl Writer<'_> {
         lines.add(0, "}");
     }
 
-    /// The second stage: a warp joins the parts of an instance, in the same order in every run.
+    /// The same of columns.
+    pub(super) fn column_parts(&self, lines: &mut Lines) {
+        let kernel = self.kernel();
+        lines.add(0, "");
+        lines.add(0, "// The same by several blocks for each result: what each part comes to.");
+        self.column_head(lines, &format!("{}_parts", self.name), &self.parameters_of_parts(), false);
+        self.columns(lines, &kernel.length(Role::Parallel), "blockIdx.x / parts");
+        self.share(lines, "1");
+        let mut known = BTreeSet::new();
+        self.column_values(lines, 0, &mut known, &[]);
+        let terms = self.terms(0);
+        self.starts(lines, &terms);
+        let at = self.at();
+        lines.add(0, "#pragma unroll 4");
+        lines.add(1, format!("for (Index {at} = begin + Own::lane(); {at} < end; {at} += Own::lanes()) {{"));
+        self.reduced_places(lines, 2);
+        self.places(lines, 2, &known, &Work { terms: &terms, ..Work::default() }, true);
+        lines.add(1, "}");
+        lines.begin();
+        self.joins(lines, &terms);
+        lines.add(1, "if (is_one && Own::lane() == 0) {");
+        lines.add(0, "#pragma unroll");
+        lines.add(2, "for (int j = 0; j < kElements; ++j) {");
+        lines.add(3, "const long long place = (own + j) * parts + blockIdx.x % parts;");
+        for ((name, _), found) in self.partial().iter().zip(&self.words.found) {
+            lines.add(3, format!("{name}[place] = {found};"));
+        }
+        lines.add(2, "}");
+        lines.add(1, "}");
+        lines.add(0, "}");
+    }
+
+    /// The second stage: a warp or a thread joins the parts of an instance, in the same order in every run.
     pub(super) fn join_parts(&self, lines: &mut Lines) {
         let kernel = self.kernel();
         let parallel: Vec<usize> = kernel.along(Role::Parallel).collect();
@@ -77,24 +153,21 @@ impl Writer<'_> {
         list.insert(0, parameters.trim().to_owned());
         list.push("int parts".to_owned());
         lines.add(0, "");
-        lines.add(0, "// The parts of each result, joined by a warp.");
-        lines.add(0, format!("template <{}typename Index>", self.template()));
+        lines.add(0, "// The parts of each result, joined by a warp, or by one thread where they are few.");
+        lines.add(0, format!("template <{}int kLanes, typename Index>", self.template()));
         lines.add(
             0,
             format!("__global__ void __launch_bounds__(128) {}_join({}) {{", self.name, wrapped(&list)),
         );
-        lines.add(1, "using Own = Team<1, kWarp>;");
+        lines.add(1, "using Own = Team<1, kLanes>;");
         lines.add(1, format!("const Index instances = {};", kernel.length(Role::Parallel)));
         lines.add(1, "const long long own = Own::instance(blockIdx.x);");
         lines.add(1, "const bool is_one = own < instances;");
         lines.add(1, "const Index instance = is_one ? static_cast<Index>(own) : 0;");
         self.decode(lines, 1, &parallel, "instance", "Index");
         for (number, one) in kernel.reductions.iter().enumerate() {
-            let sample = Words::sample(one.how, kernel.nodes[one.of].class);
-            lines.add(
-                1,
-                format!("auto {} = {}::start({sample});", self.words.found[number], Words::join(one.how)),
-            );
+            let start = self.start(one.how, one.of);
+            lines.add(1, format!("auto {} = {start};", self.words.found[number]));
         }
         lines.add(1, "for (int part = Own::lane(); part < parts; part += Own::lanes()) {");
         for (number, (name, _)) in self.partial().iter().enumerate() {
@@ -117,7 +190,7 @@ impl Writer<'_> {
         for node in self.needed(&targets, &BTreeSet::new()) {
             self.statement(lines, 1, node);
         }
-        self.one_each(lines);
+        self.one_each(lines, "Own::lane() == 0");
         lines.add(0, "}");
     }
 
@@ -143,36 +216,32 @@ impl Writer<'_> {
         arguments.extend(self.lengths("i64"));
         arguments.push(format!("{{ i32 = \"parts{suffix}\" }}"));
         let arguments = arguments.join(", ");
-        let kinds: &[(&str, String)] = if row {
-            &[
-                (" and even", format!("\"threads\", \"access{suffix}\"")),
-                (" and not even", "\"threads\", 1".to_owned()),
-            ]
+        let (threads, elements) = if row {
+            ("threads", format!("access{suffix}"))
         } else {
-            &[("", "\"column_threads\"".to_owned())]
+            ("column_threads", format!("columns{suffix}"))
         };
-        let threads = if row { "threads" } else { "column_threads" };
-        for (condition, template) in kinds {
-            let condition = if condition.is_empty() { String::new() } else { format!("{condition}{suffix}") };
-            let _ = write!(
-                launches.kernels,
-                "\n# Few results of many elements: several blocks for each.\n[[launch.kernel]]\nentry = \"{}::{}_parts\"\n\
-                 template = [{first}{template}, \"i64\"]\ngrid = [\"{blocks} * parts{suffix}\"]\nblock = [\"{threads}\"]\n\
-                 args = [{arguments}]\nwhen = \"parts{suffix} > 1{condition}\"\n",
-                self.space, self.name,
-            );
-        }
+        let _ = write!(
+            launches.kernels,
+            "\n# Few results of many elements: several blocks for each.\n[[launch.kernel]]\nentry = \"{}::{}_parts\"\n\
+             template = [{first}\"{threads}\", \"{elements}\", \"i64\"]\ngrid = [\"{blocks} * parts{suffix}\"]\nblock = [\"{threads}\"]\n\
+             args = [{arguments}]\nwhen = \"parts{suffix} > 1\"\n",
+            self.space, self.name,
+        );
         let mut arguments = vec![self.arguments("i64")];
         arguments.extend(names);
         arguments.push(format!("{{ i32 = \"parts{suffix}\" }}"));
-        let first = if first.is_empty() { "" } else { "\"T\", " };
-        let _ = write!(
-            launches.kernels,
-            "\n[[launch.kernel]]\nentry = \"{}::{}_join\"\ntemplate = [{first}\"i64\"]\ngrid = [\"ceil_div({instances}, 4)\"]\n\
-             block = [128]\nargs = [{}]\nwhen = \"parts{suffix} > 1\"\n",
-            self.space,
-            self.name,
-            arguments.join(", "),
-        );
+        for (lanes, condition) in [(1, "< 16"), (32, ">= 16")] {
+            let _ = write!(
+                launches.kernels,
+                "\n[[launch.kernel]]\nentry = \"{}::{}_join\"\ntemplate = [{first}{lanes}, \"i64\"]\n\
+                 grid = [\"ceil_div({instances}, {})\"]\nblock = [128]\nargs = [{}]\n\
+                 when = \"parts{suffix} > 1 and parts{suffix} {condition}\"\n",
+                self.space,
+                self.name,
+                128 / lanes,
+                arguments.join(", "),
+            );
+        }
     }
 }

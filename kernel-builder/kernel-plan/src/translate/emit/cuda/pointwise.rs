@@ -9,7 +9,7 @@ use super::super::super::kernel::Store;
 use super::super::super::length::Length;
 use super::super::words::Lines;
 use super::launches::Launches;
-use super::writer::Writer;
+use super::writer::{Work, Writer};
 
 impl Writer<'_> {
     pub(super) fn pointwise(&self, lines: &mut Lines, launches: &mut Launches) {
@@ -34,7 +34,7 @@ impl Writer<'_> {
             self.decode(lines, 1, &axes, "place", "Index");
         }
         lines.begin();
-        self.places(lines, 1, &BTreeSet::new(), &[], &stores, true);
+        self.places(lines, 1, &BTreeSet::new(), &Work { stores: &stores, ..Work::default() }, true);
         lines.add(0, "}");
         lines.add(0, "");
         lines.add(0, if flat {

@@ -8,9 +8,35 @@ use super::super::super::index::{self, Index, Part};
 use super::super::super::kernel::{Buffer, Expression, Form, Kernel, NodeId, Role, Store};
 use super::super::super::length::Length;
 use super::super::super::plan::Plan;
-use super::super::super::program::{Element, Program};
+use super::super::super::program::{Element, Program, Reduction};
 use super::super::super::spell;
 use super::super::words::{Lines, Words};
+
+/// What the threads of a row hold in registers from one round to the next.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Loads that several rounds need.
+    pub(super) packs: BTreeSet<NodeId>,
+    /// Values that take long, and that a later round needs again: in the round that makes them.
+    pub(super) first: BTreeSet<NodeId>,
+    /// The same in a later round.
+    pub(super) again: BTreeSet<NodeId>,
+    /// Everything that the round makes for each element.
+    pub(super) made: BTreeSet<NodeId>,
+}
+
+/// What is made of some places.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Work<'w> {
+    /// The reductions that take them in.
+    pub(super) terms: &'w [usize],
+    /// The results that are written there.
+    pub(super) stores: &'w [&'w Store],
+    /// What a scan takes in.
+    pub(super) scanned: Option<NodeId>,
+    /// What is held from one round to the next.
+    pub(super) held: Option<&'w Held>,
+}
 
 pub(super) struct Writer<'a> {
     pub(super) words: Words<'a>,
@@ -43,8 +69,14 @@ impl<'a> Writer<'a> {
         name: String,
         suffix: String,
     ) -> Self {
-        let words = Words::new(program, plan, kernel);
+        let words = Words::new(program, plan, kernel).with_type();
         Self { words, space, name, suffix, inner: kernel.axes.len() - 1 }
+    }
+
+    /// The same kernel with its names as they were.
+    pub(super) fn plain(&self) -> Self {
+        let Words { program, plan, kernel, .. } = self.words;
+        Self::new(program, plan, kernel, self.space.clone(), self.name.clone(), self.suffix.clone())
     }
 
     pub(super) fn kernel(&self) -> &'a Kernel {
@@ -105,11 +137,26 @@ impl<'a> Writer<'a> {
         self.words.symbols().into_iter().map(length).collect()
     }
 
+    /// The tensors that are moved in packs; all if there are none.
+    fn in_packs(&self) -> Vec<Buffer> {
+        let kernel = self.kernel();
+        let of_rows = kernel.form() == Form::Row;
+        let loads = kernel.nodes.iter().filter_map(|node| match &node.expression {
+            Expression::Load(buffer, index) if self.is_in_packs(index) && (node.varies || !of_rows) => {
+                Some(*buffer)
+            }
+            _ => None,
+        });
+        let stores = kernel.stores.iter().filter(|store| self.is_stored_in_packs(store));
+        let found: Vec<Buffer> = loads.chain(stores.map(|store| store.buffer)).collect();
+        if found.is_empty() { self.tensors() } else { found }
+    }
+
     /// The largest element of tensors that are moved in packs.
     pub(super) fn widest(&self) -> String {
         let mut fixed = 0;
         let mut variable = false;
-        for buffer in self.tensors() {
+        for buffer in self.in_packs() {
             match self.words.elements[&buffer] {
                 Element::Variable => variable = true,
                 Element::Fixed(dtype) => fixed = fixed.max(dtype.size_bytes()),
@@ -145,6 +192,33 @@ impl<'a> Writer<'a> {
             _ => even(factor),
         });
         index.step(self.inner).is_some_and(|step| step.is(1)) && others && even(&index.constant)
+    }
+
+    /// Whether neighboring elements lie together in one order or the other.
+    fn is_in_packs(&self, index: &Index) -> bool {
+        self.is_packed(index) || self.is_packed_backward(index)
+    }
+
+    /// Whether a result is written in packs. Of those that only columns have, wide ones would make packs too large.
+    fn is_stored_in_packs(&self, store: &Store) -> bool {
+        let is_wide = match self.words.elements[&store.buffer] {
+            Element::Variable => false,
+            Element::Fixed(dtype) => dtype.size_bytes() > 4,
+        };
+        let is_full = !matches!(self.kernel().form(), Form::Row | Form::Column) || self.is_full(store);
+        let is_of_column = self.kernel().form() == Form::Column && !is_wide;
+        self.is_in_packs(&store.offset) && (is_full || is_of_column)
+    }
+
+    /// The same of neighbors that lie one before the other.
+    fn is_packed_backward(&self, index: &Index) -> bool {
+        let axis = self.inner;
+        let length = &self.kernel().axes[axis].length;
+        let Some(step) = index.step(axis) else { return false };
+        // Turned around, from the other end of the axis on.
+        let turned = index.plus(&Index::axis(axis).times(&Length::number(2)));
+        let turned = turned.plus(&Index::length(&Length::number(1) + &(&Length::number(-1) * length)));
+        step.is(-1) && self.is_packed(&turned)
     }
 
     /// Places along axes, of a number that counts them all.
@@ -184,24 +258,40 @@ impl<'a> Writer<'a> {
         lines: &mut Lines,
         depth: usize,
         known: &BTreeSet<NodeId>,
-        terms: &[usize],
-        stores: &[&Store],
+        work: &Work<'_>,
         packs: bool,
     ) {
         let kernel = self.kernel();
+        let nothing = Held::default();
+        let Work { terms, stores, scanned, held } = *work;
+        let held = held.unwrap_or(&nothing);
         let mut targets: Vec<NodeId> = terms.iter().map(|number| kernel.reductions[*number].of).collect();
         targets.extend(stores.iter().map(|store| store.value));
+        targets.extend(scanned);
         let needed = self.needed(&targets, known);
         let mut inside: Vec<NodeId> = Vec::new();
+        let mut again: Vec<String> = Vec::new();
         for node in needed {
             let own = &kernel.nodes[node];
             if let Expression::Load(buffer, index) = &own.expression {
                 let (pointer, name) = (self.pointer(*buffer), &self.words.nodes[node]);
-                if packs && self.is_packed(index) {
+                if held.packs.contains(&node) {
+                    let place = self.index(index);
+                    again.push(format!("{name}_packs[0] = load<kElements>({pointer} + {place});"));
+                } else if packs && self.is_packed(index) {
                     let place = self.index(index);
                     lines.add(
                         depth,
                         format!("const auto {name}_pack = load<kElements>({pointer} + {place});"),
+                    );
+                } else if packs && self.is_packed_backward(index) {
+                    // The pack ends where the first element is.
+                    let place = self.index(index);
+                    lines.add(
+                        depth,
+                        format!(
+                            "const auto {name}_pack = load<kElements>({pointer} + {place} - (kElements - 1));"
+                        ),
                     );
                 } else if index.computed().is_empty() && !index.uses(self.inner) {
                     let place = self.words.index(index);
@@ -214,23 +304,20 @@ impl<'a> Writer<'a> {
             }
             inside.push(node);
         }
-        for store in stores.iter().filter(|store| packs && self.is_packed(&store.offset)) {
+        if !again.is_empty() {
+            lines.add(depth, "if constexpr (kHeld == 0) {");
+            again.iter().for_each(|line| lines.add(depth + 1, line));
+            lines.add(depth, "}");
+        }
+        let packed = |store: &Store| packs && self.is_stored_in_packs(store);
+        for store in stores.iter().filter(|store| packed(store)) {
             let element = stored(self.words.elements[&store.buffer]);
-            lines.add(depth, format!("Pack<{element}, kElements> {}_pack;", self.words.tensor(store.buffer)));
+            lines.add(depth, format!("Pack<{element}, kElements> {}_pack;", self.words.result(store)));
         }
         let depth_inside = if packs { depth + 1 } else { depth };
         let name = &self.words.axes[self.inner];
         let at = if packs { format!("{name} + j") } else { name.clone() };
-        let moved = |index: &Index| {
-            let axis = |axis: usize| {
-                if axis == self.inner && packs {
-                    format!("({name} + j)")
-                } else {
-                    self.words.axes[axis].clone()
-                }
-            };
-            spell::index(index, &axis, &|node| self.words.nodes[node].clone())
-        };
+        let moved = |index: &Index| self.moved(index, packs);
         if packs {
             lines.add(0, "#pragma unroll");
             lines.add(depth, "for (int j = 0; j < kElements; ++j) {");
@@ -238,33 +325,56 @@ impl<'a> Writer<'a> {
         for node in &inside {
             let own = &kernel.nodes[*node];
             let value = match &own.expression {
+                Expression::Load(..) if held.packs.contains(node) => {
+                    format!("number({}_packs[kHeld > 0 ? i : 0].elements[j])", self.words.nodes[*node])
+                }
                 Expression::Load(_, index) if packs && self.is_packed(index) => {
                     format!("number({}_pack.elements[j])", self.words.nodes[*node])
+                }
+                Expression::Load(_, index) if packs && self.is_packed_backward(index) => {
+                    format!("number({}_pack.elements[kElements - 1 - j])", self.words.nodes[*node])
                 }
                 Expression::Load(buffer, index) => {
                     format!("number({}[{}])", self.pointer(*buffer), moved(index))
                 }
                 Expression::Place(index) => moved(index),
+                Expression::Scanned => "scanned[j]".to_owned(),
                 _ => self.words.value(*node),
             };
+            let name = &self.words.nodes[*node];
+            let value = match held.again.contains(node) {
+                true => format!("kKeeps ? {name}_kept[kKeeps ? i : 0][j] : {value}"),
+                false => value,
+            };
             lines.quote(depth_inside, own.origin.as_ref());
-            lines.add(
-                depth_inside,
-                format!("const {} {} = {value};", Words::kind(own.class), self.words.nodes[*node]),
-            );
+            lines.add(depth_inside, format!("const {} {name} = {value};", Words::kind(own.class)));
+            if held.first.contains(node) {
+                lines.add(depth_inside, "if constexpr (kKeeps) {");
+                lines.add(depth_inside + 1, format!("{name}_kept[i][j] = {name};"));
+                lines.add(depth_inside, "}");
+            }
         }
         for number in terms {
             let one = &kernel.reductions[*number];
             let (join, found) = (Words::join(one.how), &self.words.found[*number]);
             let value = self.words.operand(one.of).0;
-            let term =
-                if one.how.is_place() { format!("Found{{{value}, {}}}", self.flat(&at)) } else { value };
-            lines.add(depth_inside, format!("{found} = {join}::of({found}, {term});"));
+            let term = if one.how.is_place() {
+                format!("Found<Index>{{{value}, {}}}", self.flat(&at))
+            } else {
+                value
+            };
+            // A thread meets places in their order.
+            let how = if one.how.is_place() { "then" } else { "of" };
+            lines.add(depth_inside, format!("{found} = {join}::{how}({found}, {term});"));
+        }
+        if let Some(of) = scanned {
+            lines.add(depth_inside, format!("scanned[j] = {};", self.words.operand(of).0));
         }
         for store in stores {
             let value = self.words.operand(store.value).0;
-            let to = if packs && self.is_packed(&store.offset) {
-                format!("{}_pack.elements[j]", self.words.tensor(store.buffer))
+            let to = if packed(store) {
+                let j = if self.is_packed(&store.offset) { "j" } else { "kElements - 1 - j" };
+                format!("{}_pack.elements[{j}]", self.words.result(store))
             } else {
                 format!("{}[{}]", self.pointer(store.buffer), moved(&store.offset))
             };
@@ -273,11 +383,29 @@ impl<'a> Writer<'a> {
         if packs {
             lines.add(depth, "}");
         }
-        for store in stores.iter().filter(|store| packs && self.is_packed(&store.offset)) {
-            let (pointer, place) = (self.pointer(store.buffer), self.index(&store.offset));
-            lines
-                .add(depth, format!("store({pointer} + {place}, {}_pack);", self.words.tensor(store.buffer)));
+        for store in stores.iter().filter(|store| packed(store)) {
+            let (pointer, mut place) = (self.pointer(store.buffer), self.index(&store.offset));
+            if !self.is_packed(&store.offset) {
+                place += " - (kElements - 1)";
+            }
+            lines.add(depth, format!("store({pointer} + {place}, {}_pack);", self.words.result(store)));
         }
+    }
+
+    /// What a reduction or a scan starts with.
+    pub(super) fn start(&self, how: Reduction, of: NodeId) -> String {
+        let class = self.kernel().nodes[of].class;
+        let sample = if how.is_place() { "Found<Index>{}" } else { Words::sample(how, class) };
+        format!("{}::start({sample})", Words::join(how))
+    }
+
+    /// An index at element `j` of a pack, or at the axes' places themselves.
+    pub(super) fn moved(&self, index: &Index, packs: bool) -> String {
+        let axis = |axis: usize| {
+            let name = &self.words.axes[axis];
+            if axis == self.inner && packs { format!("({name} + j)") } else { name.clone() }
+        };
+        spell::index(index, &axis, &|node| self.words.nodes[node].clone())
     }
 
     /// The place along all reduced axes, `at` along the innermost one.
@@ -352,7 +480,7 @@ impl<'a> Writer<'a> {
             Expression::Load(buffer, index) => {
                 format!("number({}[{}])", self.pointer(*buffer), self.words.index(index))
             }
-            Expression::Scanned => "scanned".to_owned(),
+            Expression::Scanned => "so_far".to_owned(),
             _ => self.words.value(node),
         };
         lines.quote(depth, own.origin.as_ref());

@@ -1,0 +1,197 @@
+//! Results that are written elsewhere than they are computed: concatenations piece by piece, so that each place of a kernel
+//! makes an element of every piece, and tensors turned around.
+//!
+//! Owns: which results are written so, and what their pieces are. Never: changes what is computed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::index::Index;
+use super::length::Length;
+use super::program::{Kind, Program, Value, ValueId};
+
+/// More pieces than this do not fit into a kernel.
+const MOST: usize = 8;
+
+/// A tensor as others one behind the other, all equally long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concatenation {
+    /// Along this axis.
+    pub axis: usize,
+    /// Each of them with its first place.
+    pub pieces: Vec<(ValueId, Length)>,
+}
+
+/// Some elements of a result.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Piece {
+    pub(super) value: ValueId,
+    /// The place in the result for each place of the value.
+    pub(super) place: Vec<Index>,
+}
+
+/// The program with its concatenations carried as far as its results, and the pieces of such results.
+pub(super) fn divided(program: &Program) -> (Program, BTreeMap<usize, Vec<Piece>>) {
+    let mut program = program.clone();
+    let mut found = BTreeMap::new();
+    for place in 0..program.outputs.len() {
+        let value = program.outputs[place].1;
+        // A value that something else needs is made as a whole.
+        let is_needed = program.outputs.iter().filter(|(_, one)| *one == value).count() > 1
+            || program.values.iter().any(|one| operands(one).contains(&value));
+        let before = program.values.len();
+        if is_needed {
+            continue;
+        }
+        if let Some(piece) = turned(&program, value) {
+            found.insert(place, vec![piece]);
+            continue;
+        }
+        if !is_pointwise(&program, value) {
+            continue;
+        }
+        match carried(&mut program, value) {
+            Some(Concatenation { axis, pieces }) => {
+                let axes = program.values[value].shape.len();
+                let pieces = pieces.into_iter().map(|(value, start)| {
+                    let mut place: Vec<Index> = (0..axes).map(Index::axis).collect();
+                    place[axis] = place[axis].plus(&Index::length(start));
+                    Piece { value, place }
+                });
+                found.insert(place, pieces.collect());
+            }
+            None => program.values.truncate(before),
+        }
+    }
+    (program, found)
+}
+
+/// What a result is when it is turned back, if it is another value turned around along some axes.
+fn turned(program: &Program, value: ValueId) -> Option<Piece> {
+    let own = &program.values[value];
+    let Kind::View(of, place) = &own.kind else { return None };
+    let last = |axis: usize| Index::length(&own.shape[axis] + &Length::number(-1));
+    let is_turned = |(axis, place): (usize, &Index)| {
+        *place == last(axis).plus(&Index::axis(axis).times(&Length::number(-1)))
+    };
+    let is_same = |(axis, place): (usize, &Index)| *place == Index::axis(axis);
+    let fits = program.values[*of].shape == own.shape
+        && place.iter().enumerate().all(|one| is_same(one) || is_turned(one))
+        && place.iter().enumerate().any(is_turned)
+        && !matches!(program.values[*of].kind, Kind::Input(_));
+    fits.then(|| Piece { value: *of, place: place.clone() })
+}
+
+fn operands(value: &Value) -> Vec<ValueId> {
+    match &value.kind {
+        Kind::Pointwise(_, of) => of.clone(),
+        Kind::View(of, _) | Kind::Reduce(_, of, _) | Kind::Scan(_, of, _) => vec![*of],
+        Kind::Gather(of, _, by) => by.iter().chain([of]).copied().collect(),
+        Kind::Input(_) | Kind::Number(_) | Kind::Quantity(_) | Kind::Place(_) => Vec::new(),
+    }
+}
+
+/// Whether no reduction and no scan is in an expression.
+fn is_pointwise(program: &Program, value: ValueId) -> bool {
+    let mut pending = vec![value];
+    let mut seen = BTreeSet::new();
+    while let Some(next) = pending.pop() {
+        let own = &program.values[next];
+        if matches!(own.kind, Kind::Reduce(..) | Kind::Scan(..)) {
+            return false;
+        }
+        if seen.insert(next) {
+            pending.extend(operands(own));
+        }
+    }
+    true
+}
+
+/// A value as a concatenation: where it is one, or a function of one and of others.
+fn carried(program: &mut Program, value: ValueId) -> Option<Concatenation> {
+    if let Some(own) = program.concatenations.get(&value) {
+        return Some(own.clone());
+    }
+    let whole = program.values[value].clone();
+    let (op, of) = match &whole.kind {
+        Kind::Pointwise(op, of) => (op, of),
+        Kind::View(of, place) => return stacked(program, &whole, *of, place),
+        _ => return None,
+    };
+    let same_shape = |program: &Program, one: ValueId| program.values[one].shape == whole.shape;
+    let mut parts: Vec<Option<Concatenation>> = Vec::new();
+    for one in of {
+        let own = if same_shape(program, *one) { carried(program, *one) } else { None };
+        parts.push(own);
+    }
+    let first = parts.iter().flatten().next()?.clone();
+    let starts = |of: &Concatenation| of.pieces.iter().map(|(_, start)| start.clone()).collect::<Vec<_>>();
+    let mut pieces = Vec::new();
+    for (number, (piece, start)) in first.pieces.iter().enumerate() {
+        let length = program.values[*piece].shape[first.axis].clone();
+        let mut operands = Vec::new();
+        for (one, part) in of.iter().zip(&parts) {
+            let own = match part {
+                Some(part) if part.axis == first.axis && starts(part) == starts(&first) => {
+                    part.pieces[number].0
+                }
+                _ => slice(program, *one, whole.shape.len(), first.axis, (start, &length)),
+            };
+            operands.push(own);
+        }
+        let mut shape = whole.shape.clone();
+        shape[first.axis] = length;
+        program.values.push(Value { kind: Kind::Pointwise(*op, operands), shape, ..whole.clone() });
+        pieces.push((program.values.len() - 1, start.clone()));
+    }
+    Some(Concatenation { axis: first.axis, pieces })
+}
+
+/// A concatenation that is seen with its pieces along an axis of their own: what PyTorch makes of a stack.
+fn stacked(program: &mut Program, whole: &Value, of: ValueId, place: &[Index]) -> Option<Concatenation> {
+    let Concatenation { axis, pieces } = carried(program, of)?;
+    let piece = program.values[pieces[0].0].shape.clone();
+    let mut shape = piece.clone();
+    shape.insert(axis, Length::number(i64::try_from(pieces.len()).ok()?));
+    // Axes behind the new one.
+    let own = |one: usize| if one < axis { one } else { one + 1 };
+    let mut expected: Vec<Index> = (0..piece.len()).map(|one| Index::axis(own(one))).collect();
+    expected[axis] = Index::axis(axis).times(&piece[axis]).plus(&Index::axis(axis + 1));
+    if shape != whole.shape || place != expected {
+        return None;
+    }
+    shape[axis] = Length::number(1);
+    let mut found = Vec::new();
+    for (number, (one, _)) in pieces.iter().enumerate() {
+        let place = (0..piece.len()).map(|one| Index::axis(own(one))).collect();
+        program.values.push(Value { kind: Kind::View(*one, place), shape: shape.clone(), ..whole.clone() });
+        found.push((program.values.len() - 1, Length::number(i64::try_from(number).ok()?)));
+    }
+    Some(Concatenation { axis, pieces: found })
+}
+
+/// Some of the places of an operand along an axis of what it is an operand of, which has so many axes.
+fn slice(
+    program: &mut Program,
+    operand: ValueId,
+    axes: usize,
+    axis: usize,
+    (start, length): (&Length, &Length),
+) -> ValueId {
+    let own = &program.values[operand];
+    let missing = axes - own.shape.len();
+    if axis < missing || own.shape[axis - missing].is(1) {
+        return operand;
+    }
+    let axis = axis - missing;
+    let mut place: Vec<Index> = (0..own.shape.len()).map(Index::axis).collect();
+    place[axis] = place[axis].plus(&Index::length(start.clone()));
+    let mut value = Value { kind: Kind::View(operand, place), ..own.clone() };
+    value.shape[axis] = length.clone();
+    program.values.push(value);
+    program.values.len() - 1
+}
+
+/// Whether tensors one behind the other can be written by one kernel.
+pub(super) fn fit(lengths: &[Length]) -> bool {
+    (2..=MOST).contains(&lengths.len()) && lengths.windows(2).all(|pair| pair[0] == pair[1])
+}
