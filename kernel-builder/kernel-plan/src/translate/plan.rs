@@ -369,7 +369,7 @@ impl Builder<'_> {
         let places: Vec<Index> = axes.iter().map(|axis| Index::axis(*axis)).collect();
         let offset = index::offset(&lengths(&axes), &places);
         let at = index::place(&offset, shape, &self.lengths);
-        self.ahead(value, &at)?;
+        self.ahead(value, &at, true)?;
         let node = self.pull(value, &at, true)?;
         let offset = into.map_or(offset, |into| {
             let place: Vec<Index> = into.place.iter().map(|one| one.replaced(&at, &self.lengths)).collect();
@@ -405,14 +405,14 @@ impl Builder<'_> {
         index.computed().iter().map(|node| self.kernel.nodes[*node].level).max().unwrap_or(0)
     }
 
-    /// Pulls what a value is made of in its order, so that chains of a thousand steps need no deep stack.
-    fn ahead(&mut self, value: ValueId, at: &[Index]) -> Result<(), Blocked> {
+    /// Pulls what a value is made of in its order, so that chains of a thousand steps need no deep stack; `whole` as in `pull`.
+    fn ahead(&mut self, value: ValueId, at: &[Index], whole: bool) -> Result<(), Blocked> {
         let program = self.program;
         let mut found: BTreeSet<(ValueId, Vec<Index>)> = BTreeSet::new();
         let mut pending = vec![(value, at.to_vec())];
         while let Some((next, at)) = pending.pop() {
             let known = self.known.contains_key(&(next, at.clone()))
-                || (next != value && self.stored.contains_key(&next))
+                || (!(whole && next == value) && self.stored.contains_key(&next))
                 || found.contains(&(next, at.clone()));
             if known {
                 continue;
@@ -532,7 +532,7 @@ impl Builder<'_> {
             return Err(Blocked::Needs(value));
         }
         self.depth.push(of);
-        self.ahead(of, &place)?;
+        self.ahead(of, &place, false)?;
         let node = self.pull(of, &place, false)?;
         self.depth.pop();
         let level = self.kernel.nodes[node].level;
@@ -568,7 +568,7 @@ impl Builder<'_> {
             return Err(Blocked::Needs(value));
         }
         self.depth.push(of);
-        self.ahead(of, at)?;
+        self.ahead(of, at, false)?;
         let node = self.pull(of, at, false)?;
         self.depth.pop();
         if self.kernel.nodes[node].level > 0 {
