@@ -7,19 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::Index;
 use super::length::Length;
-use super::program::{Kind, Program, Value, ValueId};
+use super::program::{Concatenation, Kind, Program, Value, ValueId};
 
 /// More pieces than this do not fit into a kernel.
 const MOST: usize = 8;
-
-/// A tensor as others one behind the other, all equally long.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Concatenation {
-    /// Along this axis.
-    pub axis: usize,
-    /// Each of them with its first place.
-    pub pieces: Vec<(ValueId, Length)>,
-}
 
 /// Some elements of a result.
 #[derive(Debug, Clone, PartialEq)]

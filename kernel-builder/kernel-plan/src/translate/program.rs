@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use super::index::Index;
 use super::length::Length;
-use super::pieces::Concatenation;
 use super::traced::Quantity;
 use crate::units::Dtype;
 
@@ -195,6 +194,15 @@ pub struct Tensor {
     pub shape: Vec<Length>,
     /// Its dtype.
     pub element: Element,
+}
+
+/// A tensor as others one behind the other, all equally long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concatenation {
+    /// Along this axis.
+    pub axis: usize,
+    /// Each of them with its first place.
+    pub pieces: Vec<(ValueId, Length)>,
 }
 
 /// A function of tensors.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use super::super::index::{self, Index};
 use super::super::length::Length;
-use super::super::pieces::Concatenation;
-use super::super::program::{Class, Element, Kind, Op, Origin, Reduction, Symbol, Tensor, Value, ValueId};
+use super::super::program::{
+    Class, Concatenation, Element, Kind, Op, Origin, Reduction, Symbol, Tensor, Value, ValueId,
+};
 use super::super::refusal::{Assumed, Refusal};
 use super::super::traced::{Argument, Quantity, TracedGraph, TracedTensor};
 use super::axes;

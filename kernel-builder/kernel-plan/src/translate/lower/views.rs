@@ -4,8 +4,8 @@
 
 use super::super::index::{Index, Part};
 use super::super::length::Length;
-use super::super::pieces::{Concatenation, fit};
-use super::super::program::{Class, Kind, Op, ValueId};
+use super::super::pieces::fit;
+use super::super::program::{Class, Concatenation, Kind, Op, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
 use super::call::Call;
