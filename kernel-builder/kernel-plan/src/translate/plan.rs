@@ -40,6 +40,9 @@ pub fn plan(program: &Program) -> Result<Plan, Refusal> {
     let mut planner = Planner {
         program,
         lengths: program.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.hint)).collect(),
+        large: (program.symbols.iter().zip(program.large()))
+            .map(|(symbol, length)| (symbol.name.clone(), (length / symbol.factor()).max(1)))
+            .collect(),
         stored: BTreeMap::new(),
         made: BTreeMap::new(),
         kernels: Vec::new(),
@@ -105,7 +108,10 @@ enum Blocked {
 
 struct Planner<'p> {
     program: &'p Program,
+    /// The lengths of the call that was traced.
     lengths: BTreeMap<String, i64>,
+    /// The lengths of a large call.
+    large: BTreeMap<String, i64>,
     /// Values that are in memory.
     stored: BTreeMap<ValueId, Buffer>,
     /// The kernel that writes each of them.
@@ -218,15 +224,17 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a kernel over these axes has few instances, each of many elements.
+    /// Whether a kernel over these axes has few instances, each of many elements, in the call that was traced or in a large one.
     fn is_few(&self, axes: &[Axis]) -> bool {
         let length = |role: Role| {
             let own = axes.iter().filter(|axis| (axis.role == Role::Parallel) == (role == Role::Parallel));
             Length::product(own.map(|axis| &axis.length))
         };
         let (instances, elements) = (length(Role::Parallel), length(Role::Reduced));
-        instances.is(1)
-            || (instances.at(&self.lengths) < FEW_INSTANCES && elements.at(&self.lengths) > MANY_ELEMENTS)
+        let are_few = |lengths: &BTreeMap<String, i64>| {
+            instances.at(lengths) < FEW_INSTANCES && elements.at(lengths) > MANY_ELEMENTS
+        };
+        instances.is(1) || are_few(&self.lengths) || are_few(&self.large)
     }
 
     /// The iteration of the kernel that writes a value: that of its outermost reduction or scan, else its own axes.

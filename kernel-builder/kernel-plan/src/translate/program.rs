@@ -255,7 +255,17 @@ impl Symbol {
     }
 }
 
+/// Lengths of large calls, by the number of axes.
+const LARGE: [&[i64]; 5] =
+    [&[33_554_432], &[8192, 4096], &[8, 1024, 4096], &[16, 64, 128, 128], &[8, 16, 16, 64, 64]];
+
 impl Program {
+    /// The axes' lengths of a large call, in the order of the symbols.
+    pub(super) fn large(&self) -> Vec<i64> {
+        let own = LARGE[self.symbols.len().clamp(1, LARGE.len()) - 1];
+        (0..self.symbols.len()).map(|place| own.get(place).copied().unwrap_or(2)).collect()
+    }
+
     /// A length over the axes of the operation, as an expression.
     pub fn over_axes(&self, length: &Length) -> String {
         let text = |name: &str| {

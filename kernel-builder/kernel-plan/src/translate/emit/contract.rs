@@ -293,8 +293,7 @@ fn workloads(program: &Program, plan: &Plan) -> String {
     if symbols.is_empty() {
         return text.replace("for = [\"verify\"]\n", "");
     }
-    let sizes = |all: [&[i64]; 5], most: i64| {
-        let own = all[symbols.len().clamp(1, 5) - 1];
+    let sizes = |own: &[i64], most: i64| {
         let length = |(n, one): (usize, &Symbol)| fitting(one, *own.get(n).unwrap_or(&2) / one.factor());
         let mut lengths: Vec<i64> = symbols.iter().enumerate().map(length).collect();
         // Constant axes come on top of these.
@@ -308,10 +307,9 @@ fn workloads(program: &Program, plan: &Plan) -> String {
         }
         lengths
     };
-    let large: [&[i64]; 5] =
-        [&[33_554_432], &[8192, 4096], &[8, 1024, 4096], &[16, 64, 128, 128], &[8, 16, 16, 64, 64]];
     let small: [&[i64]; 5] = [&[262_144], &[256, 1024], &[4, 64, 1024], &[4, 16, 64, 64], &[2, 4, 8, 32, 32]];
-    add("large", sizes(large, 1 << 27), "dtypes = [\"bf16\"]\ndevices = [\"cuda\"]\n");
+    let small = small[symbols.len().clamp(1, 5) - 1];
+    add("large", sizes(&program.large(), 1 << 27), "dtypes = [\"bf16\"]\ndevices = [\"cuda\"]\n");
     add("small", sizes(small, 1 << 22), "devices = [\"cpu\"]\n");
     if program.is_variable() { text } else { text.replace("dtypes = [\"bf16\"]\n", "") }
 }

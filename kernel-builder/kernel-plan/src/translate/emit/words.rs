@@ -31,7 +31,6 @@ from_float to_float steps team vector";
 const EXACT_AS: &[&str] = &[
     "error_complement",
     "error_function",
-    "exponential",
     "exponential_less_one",
     "logarithm",
     "logarithm_of_one_plus",

@@ -192,7 +192,7 @@ impl Writer<'_> {
             let _ = writeln!(
                 launches.lets,
                 "# Blocks that share a result: several if there are few results of many elements.\n\
-                 parts{suffix} = \"max(1, min(min(spread / 2 / max(blocks{suffix}, 1), ({elements}) / 128), 1024))\""
+                 parts{suffix} = \"max(1, min(min(spread / max(blocks{suffix}, 1), ({elements}) / 128), 1024))\""
             );
             whole = format!(" and parts{suffix} == 1");
             self.launch_parts(launches, false, first, &instances, &format!("blocks{suffix}"));
