@@ -119,7 +119,16 @@ impl Writer<'_> {
             let (element, pointer) = (self.element(store.buffer), self.pointer(store.buffer));
             let place = self.at_piece(&store.offset);
             let name = self.words.result(store);
-            lines.add(depth, format!("keep<{element}>({pointer}, {place}, {name}_piece, count);"));
+            match store.offset.step(self.inner) {
+                Some(step) if !step.is(1) => {
+                    // Neighbors of the loop are not neighbors in memory.
+                    lines.add(depth, "for (int64_t j = 0; j < count; ++j) {");
+                    let to = format!("{place} + j * {}", step.as_factor());
+                    lines.add(depth + 1, format!("keep_one<{element}>({pointer}, {to}, {name}_piece[j]);"));
+                    lines.add(depth, "}");
+                }
+                _ => lines.add(depth, format!("keep<{element}>({pointer}, {place}, {name}_piece, count);")),
+            }
         }
     }
 
