@@ -4,25 +4,36 @@
     git clone https://github.com/ScalingIntelligence/KernelBench
     python3 bench/kernelbench.py KernelBench/KernelBench/level2 --program target/release/kernelwright --out FOLDER
     python3 bench/kernelbench.py KernelBench/KernelBench/level1 --out FOLDER --without conv pool matmul attention --verify
+    python3 bench/kernelbench.py KernelBench/KernelBench/level1 --out FOLDER --without conv pool matmul attention --own --measure
 
 The tasks' own sizes take gigabytes, so numbers at the top of a file are made smaller: a batch is 2, heights and widths are 12,
 and counts of channels and features from 48 on are divided, all alike, so that they still fit together. Where they do not, only
 the batch is smaller, or the batch is divided like the others. `new --from` then gets the task's `Model` as a class without arguments, with its example.
 
+With --own only the batch is made smaller, and op.toml gets a workload `own` with the task's own lengths in float32, which
+--measure judges, tunes for --fill seconds and measures on a GPU, against eager PyTorch and torch.compile. This needs PyTorch in the
+Python that runs the script, to ask the task for its shapes; no tensor is made.
+
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
-`kernels`, `notes`, `error` (code and message), and with --verify the same of `verify --backend cpu`. A second start goes on
-where the first one ended. Prints a table.
+`kernels`, `notes`, `error` (code and message), with --verify the same of `verify --backend cpu`, and with --measure the same of
+`verify --device` (`judge`), `fill` and `bench --device`, and `cases` (see translation.py). A second start goes on where the first one ended; no step begins
+after --seconds. Prints a table. Ends with 3 if steps are left.
 """
 
 import argparse
 import ast
 import collections
+import concurrent.futures
 import json
 import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 import time
+import tomllib
+
+from translation import RIVALS, cases, geomean
 
 WRAPPED = """
 
@@ -90,12 +101,113 @@ def run(program, words):
     return said, result
 
 
+def own_lengths(path, op):
+    """The axes of a project at the sizes of its task, or why it has none."""
+    import torch
+
+    space = {"__name__": "task"}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), space)
+    with torch.device("meta"):
+        tensors = [one for one in space["get_inputs"]() if isinstance(one, torch.Tensor)]
+    axes, found = op.get("axes", {}), {}
+    for (name, tensor), own in zip(op["inputs"].items(), tensors, strict=False):
+        if len(tensor["shape"]) != own.dim():
+            return None, f"`{name}` has {len(tensor['shape'])} axes, and {own.dim()} in the task"
+        for axis, length in zip(tensor["shape"], own.shape, strict=True):
+            fixed = axes.get(axis, {}).get("value") if isinstance(axis, str) else axis
+            if fixed is not None and fixed != length:
+                return None, f"`{axis}` of `{name}` is {fixed}, and {length} in the task"
+            if fixed is None and found.setdefault(axis, length) != length:
+                return None, f"`{axis}` of `{name}` is {found[axis]} elsewhere, and {length} here"
+    return found, None
+
+
+def add_own_workload(path, project):
+    """Writes the workload `own`; why there is none otherwise."""
+    description = project / "op.toml"
+    text = description.read_text(encoding="utf-8")
+    lengths, why = own_lengths(path, tomllib.loads(text))
+    if lengths is not None:
+        written = ", ".join(f"{axis} = {length}" for axis, length in lengths.items())
+        text += f'\n[workload.own]\naxes = {{ {written} }}\ndtypes = ["f32"]\ndevices = ["cuda"]\n'
+        description.write_text(text, encoding="utf-8")
+    return why
+
+
+class Rows:
+    """The lines of all tasks, written anew after every step."""
+
+    def __init__(self, path):
+        self.path, self.lock = path, threading.Lock()
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self.of = {row["task"]: row for row in map(json.loads, lines)}
+
+    def save(self, row):
+        with self.lock:
+            self.of[row["task"]] = row
+            unfinished = self.path.with_suffix(".part")
+            unfinished.write_text("".join(json.dumps(one) + "\n" for one in self.of.values()), encoding="utf-8")
+            unfinished.replace(self.path)
+
+    def add(self, row, step, said):
+        self.save(row)
+        print(f"{row['task']}: {step} ended with {said['exit']} after {said['seconds']} s", file=sys.stderr, flush=True)
+
+
+def project_of(options, path):
+    return options.out / "projects" / path.stem.lower().replace("_", "-")
+
+
+def reached(options, path, rows, steps):
+    """Runs the steps of a task that have not been run; whether all of them were reached."""
+    row = rows.of[path.stem]
+    for step, words in steps:
+        if step in row:
+            continue
+        if time.monotonic() - options.begun > options.seconds:
+            return False
+        row[step], _ = run(options.program, words)
+        rows.add(row, step, row[step])
+    return True
+
+
+def prepared(options, path, rows):
+    """Makes and judges the project of a task; whether all of it was reached."""
+    if path.stem not in rows.of:
+        if time.monotonic() - options.begun > options.seconds:
+            return False
+        row = made(options, path)
+        rows.add(row, "new", row)
+    project, row = project_of(options, path), rows.of[path.stem]
+    if row["exit"] != 0:
+        return True
+    steps = [("verify", ["verify", project, "--backend", "cpu"])] if options.verify else []
+    if options.measure and not row.get("no_own"):
+        # What is verified here is not verified again when it is measured.
+        steps.append(("judge", ["verify", "--device", project]))
+    return reached(options, path, rows, steps)
+
+
+def measured(options, path, rows):
+    """Tunes and measures a task at its own lengths; whether all of it was reached."""
+    project, row = project_of(options, path), rows.of[path.stem]
+    if row["exit"] != 0 or row.get("no_own") or row.get("judge", {"exit": 0})["exit"] != 0:
+        return True
+    own = ["--workload", "own"]
+    without = [word for rival in options.rivals_left_out for word in ("--without", rival)]
+    steps = [("fill", ["fill", project, *own, "--budget", options.fill])] if options.fill > 0 else []
+    steps.append(("bench", ["bench", "--device", project, *own, *without, "--starts", 1]))
+    whole = reached(options, path, rows, steps)
+    row["cases"] = [one for one in cases(project) if one["workload"] == "own"]
+    rows.save(row)
+    return whole
+
+
 def made(options, path):
     """The line of a task."""
-    name = path.stem.lower().replace("_", "-")
-    file, project = options.out / "tasks" / path.name, options.out / "projects" / name
+    file, project = options.out / "tasks" / path.name, project_of(options, path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    for what in (EVERYTHING, BATCH, ALIKE):
+    for what in (BATCH, EVERYTHING) if options.own else (EVERYTHING, BATCH, ALIKE):
         file.write_text(task(path.read_text(encoding="utf-8"), what), encoding="utf-8")
         shutil.rmtree(project, ignore_errors=True)
         row, result = run(options.program, ["new", "bench/task", project, "--from", f"{file}:Task", "--no-git", "--offline"])
@@ -104,6 +216,8 @@ def made(options, path):
             break
     told = result.get("from") or {}
     serves = "translation" if "translated" in told else result.get("template")
+    if options.own and row["exit"] == 0:
+        row["no_own"] = add_own_workload(path, project)
     return {"task": path.stem, **row, "serves": serves, "kernels": told.get("kernels", []), "notes": told.get("notes", [])}
 
 
@@ -114,8 +228,23 @@ def table(rows):
     judged = [row for row in rows if "verify" in row]
     if judged:
         lines.append(f"verified on the processor: {sum(row['verify']['exit'] == 0 for row in judged)} of {len(judged)}")
+    ratios = {}
     for row in rows:
-        for step, said in (("new", row), ("verify", row.get("verify", {"exit": 0}))):
+        for case in row.get("cases", []):
+            shown = [f"{case['seconds'] * 1e6:.1f} us"] if case["seconds"] else []
+            for one in case["ratios"]:
+                ratios.setdefault((case["regime"], one["versus"]), []).append(one["ratio"])
+                shown.append(f"{one['ratio']:.2f}x [{one['low']:.2f}, {one['high']:.2f}] of {one['versus']}")
+            if case["copy_fraction"] is not None:
+                shown.append(f"{case['copy_fraction']:.0%} of a copy")
+            lines.append(f"- {row['task']}, {case['regime']}: {', '.join(shown)}")
+        if row.get("no_own"):
+            lines.append(f"- {row['task']}: not at its own lengths: {row['no_own']}")
+    for (regime, rival), found in sorted(ratios.items(), key=lambda one: (one[0][0], RIVALS.index(one[0][1]))):
+        lines.append(f"{regime}, over {rival}: geometric mean {geomean(found):.3f}x of {len(found)}")
+    for row in rows:
+        nothing = {"exit": 0}
+        for step, said in (("new", row), *((name, row.get(name, nothing)) for name in ("verify", "judge", "fill", "bench"))):
             if said["exit"] != 0:
                 code, message = said["error"]
                 lines.append(f"- {row['task']}: {step}: {code}: {' '.join((message or '').split())[:300]}")
@@ -130,30 +259,36 @@ def main():
     parser.add_argument("--without", nargs="*", default=[], metavar="WORD", help="leave out tasks with these words in their name")
     parser.add_argument("--only", nargs="*", default=[], metavar="WORD", help="only tasks with one of these words in their name")
     parser.add_argument("--verify", action="store_true", help="verify the projects on the processor")
+    parser.add_argument("--own", action="store_true", help="add a workload of the task's own lengths")
+    parser.add_argument("--measure", action="store_true", help="measure that workload on a GPU")
+    parser.add_argument("--fill", type=float, default=10.0, help="seconds of search before that; 0: none")
+    parser.add_argument("--rivals-left-out", nargs="*", default=["compile-max"], help="rivals that `bench` leaves out")
+    parser.add_argument("--jobs", type=int, default=1, help="tasks that are made and judged side by side")
+    parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")
     options = parser.parse_args()
+    if options.measure and not options.own:
+        parser.error("--measure needs --own")
+    options.begun = time.monotonic()
     program = shutil.which(options.program)
     if program is None:
         parser.error(f"program not found: {options.program}")
     options.program = program
     options.out.mkdir(parents=True, exist_ok=True)
-    record = options.out / "kernelbench.jsonl"
-    lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
-    rows = {row["task"]: row for row in map(json.loads, lines)}
+    rows = Rows(options.out / "kernelbench.jsonl")
     has = lambda words, path: any(word.lower() in path.stem.lower() for word in words)
     paths = [path for path in sorted(options.tasks.glob("*.py")) if not has(options.without, path)]
     paths = [path for path in paths if not options.only or has(options.only, path)]
     if not paths:
         parser.error(f"no such tasks in `{options.tasks}`: name a folder of KernelBench, as KernelBench/KernelBench/level2")
-    for path in paths:
-        row = rows.get(path.stem) or made(options, path)
-        if options.verify and row["exit"] == 0 and "verify" not in row:
-            row["verify"], _ = run(program, ["verify", options.out / "projects" / path.stem.lower().replace("_", "-"), "--backend", "cpu"])
-        rows[path.stem] = row
-        unfinished = record.with_suffix(".part")
-        unfinished.write_text("".join(json.dumps(one) + "\n" for one in rows.values()), encoding="utf-8")
-        unfinished.replace(record)
-        print(f"{path.stem}: {row['exit']}, {row['serves']}, {row['seconds']} s", file=sys.stderr, flush=True)
-    print(table(list(rows.values())))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        left = sum(pool.map(lambda path: not prepared(options, path, rows), paths))
+    if options.measure:
+        # One at a time: a GPU that judges others is slower.
+        left += sum(not measured(options, path, rows) for path in paths if path.stem in rows.of)
+    print(table(list(rows.of.values())))
+    if left:
+        print(f"{left} tasks are left for the next start", file=sys.stderr)
+        sys.exit(3)
 
 
 if __name__ == "__main__":
