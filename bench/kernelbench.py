@@ -183,7 +183,7 @@ def prepared(options, path, rows):
         return True
     steps = [("verify", ["verify", project, "--backend", "cpu"])] if options.verify else []
     if options.measure and not row.get("no_own"):
-        # What is verified here is not verified again when it is measured.
+        # `bench` uses this verdict instead of verifying again.
         steps.append(("judge", ["verify", "--device", project]))
     return reached(options, path, rows, steps)
 

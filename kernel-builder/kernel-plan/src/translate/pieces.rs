@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::Index;
 use super::length::Length;
-use super::program::{Concatenation, Kind, Program, Value, ValueId};
+use super::program::{Concatenation, Kind, Op, Program, Value, ValueId};
 
 /// More pieces than this do not fit into a kernel.
 const MOST: usize = 8;
@@ -97,24 +97,46 @@ fn is_pointwise(program: &Program, value: ValueId) -> bool {
     true
 }
 
-/// A value as a concatenation: where it is one, or a function of one and of others.
+/// A value as a concatenation, if it is one, or a function of one and of others.
+///
+/// Every value is looked at once, after those that it uses: recursion would take steps without number where values are used twice.
 fn carried(program: &mut Program, value: ValueId) -> Option<Concatenation> {
-    if let Some(own) = program.concatenations.get(&value) {
-        return Some(own.clone());
+    if program.concatenations.is_empty() {
+        return None;
     }
-    let whole = program.values[value].clone();
-    let (op, of) = match &whole.kind {
-        Kind::Pointwise(op, of) => (op, of),
-        Kind::View(of, place) => return stacked(program, &whole, *of, place),
-        _ => return None,
-    };
-    let same_shape = |program: &Program, one: ValueId| program.values[one].shape == whole.shape;
-    let mut parts: Vec<Option<Concatenation>> = Vec::new();
-    for one in of {
-        let own = if same_shape(program, *one) { carried(program, *one) } else { None };
-        parts.push(own);
+    let mut reached = BTreeSet::new();
+    let mut pending = vec![value];
+    while let Some(next) = pending.pop() {
+        if reached.insert(next) && !program.concatenations.contains_key(&next) {
+            pending.extend(operands(&program.values[next]));
+        }
     }
-    let first = parts.iter().flatten().next()?.clone();
+    let mut known: BTreeMap<ValueId, Concatenation> = BTreeMap::new();
+    for one in reached {
+        let whole = program.values[one].clone();
+        let found = match &whole.kind {
+            _ if program.concatenations.contains_key(&one) => program.concatenations.get(&one).cloned(),
+            Kind::Pointwise(op, of) => applied(program, &known, &whole, (*op, of)),
+            Kind::View(of, place) => known.get(of).and_then(|own| stacked(program, &whole, own, place)),
+            _ => None,
+        };
+        if let Some(found) = found {
+            known.insert(one, found);
+        }
+    }
+    known.remove(&value)
+}
+
+/// A function of values, some of which are concatenations of the same pieces.
+fn applied(
+    program: &mut Program,
+    known: &BTreeMap<ValueId, Concatenation>,
+    whole: &Value,
+    (op, of): (Op, &[ValueId]),
+) -> Option<Concatenation> {
+    let parts: Vec<Option<&Concatenation>> =
+        of.iter().map(|one| known.get(one).filter(|_| program.values[*one].shape == whole.shape)).collect();
+    let first = (*parts.iter().flatten().next()?).clone();
     let starts = |of: &Concatenation| of.pieces.iter().map(|(_, start)| start.clone()).collect::<Vec<_>>();
     let mut pieces = Vec::new();
     for (number, (piece, start)) in first.pieces.iter().enumerate() {
@@ -131,15 +153,20 @@ fn carried(program: &mut Program, value: ValueId) -> Option<Concatenation> {
         }
         let mut shape = whole.shape.clone();
         shape[first.axis] = length;
-        program.values.push(Value { kind: Kind::Pointwise(*op, operands), shape, ..whole.clone() });
+        program.values.push(Value { kind: Kind::Pointwise(op, operands), shape, ..whole.clone() });
         pieces.push((program.values.len() - 1, start.clone()));
     }
     Some(Concatenation { axis: first.axis, pieces })
 }
 
 /// A concatenation that is seen with its pieces along an axis of their own: what PyTorch makes of a stack.
-fn stacked(program: &mut Program, whole: &Value, of: ValueId, place: &[Index]) -> Option<Concatenation> {
-    let Concatenation { axis, pieces } = carried(program, of)?;
+fn stacked(
+    program: &mut Program,
+    whole: &Value,
+    of: &Concatenation,
+    place: &[Index],
+) -> Option<Concatenation> {
+    let Concatenation { axis, pieces } = of.clone();
     let piece = program.values[pieces[0].0].shape.clone();
     let mut shape = piece.clone();
     shape.insert(axis, Length::number(i64::try_from(pieces.len()).ok()?));

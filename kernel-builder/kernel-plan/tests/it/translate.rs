@@ -135,6 +135,33 @@ fn results_are_written_where_they_belong() {
     insta::assert_snapshot!("to_ycbcr_device", emitted(graph("to_ycbcr")).expect("a translation").cuda);
 }
 
+/// Each value is used twice by the next one: whoever follows every use takes two to the power of 60 steps.
+#[test]
+fn values_that_are_used_twice_are_looked_at_once() {
+    let squares = |mut graph: Value, shape: &Value| {
+        for number in 0..60 {
+            let of = if number == 0 { "y".to_owned() } else { format!("square_{number}") };
+            graph["nodes"].as_array_mut().expect("nodes").push(json!({
+                "name": format!("square_{}", number + 1), "op": "aten.mul.Tensor",
+                "arguments": [{ "node": of }, { "node": of }], "keywords": {},
+                "results": [{ "shape": shape, "dtype": "bfloat16" }], "line": 5, "text": "y = y * y",
+            }));
+        }
+        graph["outputs"] = json!(["square_60"]);
+        graph
+    };
+    let twice = json!([[[2, ["a"]]], [[1, ["b"]]]]);
+    let mut both = of_one("aten.cat.default", &json!([[{ "node": "x" }, { "node": "x" }]]));
+    both["nodes"][0]["results"][0]["shape"] = twice.clone();
+    let (_, plan) = planned(squares(both, &twice)).expect("a plan");
+    assert_eq!((plan.kernels.len(), plan.kernels[0].stores.len()), (1, 2));
+    let row = json!([[[1, ["b"]]]]);
+    let mut sum = of_one("aten.sum.dim_IntList", &json!([{ "node": "x" }, [0]]));
+    sum["nodes"][0]["results"][0]["shape"] = row.clone();
+    let cuda = emitted(squares(sum, &row)).expect("a translation").cuda;
+    assert!(cuda.contains("all_of_columns"), "{cuda}");
+}
+
 /// A graph of one operator on a matrix `x`, with a result of its shape.
 fn of_one(op: &str, arguments: &Value) -> Value {
     let tensor = json!({ "shape": [[[1, ["a"]]], [[1, ["b"]]]], "dtype": "bfloat16" });

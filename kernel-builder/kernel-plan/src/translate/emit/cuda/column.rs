@@ -45,30 +45,31 @@ impl Writer<'_> {
         self.launch_columns(launches, &instances, &elements, holds);
     }
 
-    /// Values of a column become elements of arrays.
+    /// Gives values of a column the names of elements of arrays.
     fn by_column(&mut self) {
-        let kernel = self.kernel();
-        for node in 0..kernel.nodes.len() {
-            if self.is_of_column(node) {
+        for (node, is_of_column) in self.of_columns().into_iter().enumerate() {
+            if is_of_column {
                 self.words.nodes[node] += "[j]";
             }
         }
         self.words.found.iter_mut().for_each(|found| *found += "[j]");
     }
 
-    /// Whether a value is the same along a column, and another in the next one.
-    fn is_of_column(&self, node: NodeId) -> bool {
-        let own = &self.kernel().nodes[node];
-        let differs = |index: &super::super::super::index::Index| {
-            index.uses(self.inner) || index.computed().iter().any(|one| self.is_of_column(*one))
-        };
-        !own.varies
-            && match &own.expression {
-                Expression::Load(_, index) | Expression::Place(index) => differs(index),
+    /// For each value whether it is the same along a column, and another in the next one.
+    fn of_columns(&self) -> Vec<bool> {
+        let mut found: Vec<bool> = Vec::new();
+        for own in &self.kernel().nodes {
+            let differs = match &own.expression {
+                Expression::Load(_, index) | Expression::Place(index) => {
+                    index.uses(self.inner) || index.computed().iter().any(|one| found[*one])
+                }
                 Expression::Reduced(_) => true,
-                Expression::Operation(_, of) => of.iter().any(|one| self.is_of_column(*one)),
+                Expression::Operation(_, of) => of.iter().any(|one| found[*one]),
                 _ => false,
-            }
+            };
+            found.push(differs && !own.varies);
+        }
+        found
     }
 
     pub(super) fn column_head(&self, lines: &mut Lines, name: &str, parameters: &str, holds: bool) {
@@ -106,8 +107,9 @@ impl Writer<'_> {
         let now = |node: &NodeId| !kernel.nodes[*node].varies && kernel.nodes[*node].level <= level;
         let values: Vec<NodeId> = self.needed(&targets, known).into_iter().filter(now).collect();
         known.extend(&values);
+        let is_of_column = self.of_columns();
         let (of_columns, others): (Vec<NodeId>, Vec<NodeId>) =
-            values.into_iter().partition(|node| self.is_of_column(*node));
+            values.into_iter().partition(|node| is_of_column[*node]);
         for node in others {
             self.statement(lines, 1, node);
         }

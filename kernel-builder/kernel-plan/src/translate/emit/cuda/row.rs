@@ -15,7 +15,7 @@ use super::writer::{Held, Work, Writer};
 /// More tensors than this are not all read before the first round.
 const MOST_PACKS: usize = 4;
 
-/// What a round makes: the numbers of its reductions, and the results of every element.
+/// One pass over a row: the reductions that it makes, and the results that it writes.
 pub(super) struct Round<'k> {
     terms: Vec<usize>,
     stores: Vec<&'k Store>,
@@ -113,7 +113,7 @@ impl Writer<'_> {
         rounds
     }
 
-    /// What a round takes over from those before it.
+    /// Values of earlier rounds that a round needs again.
     fn held(&self, targets: &[NodeId], varying: &BTreeSet<NodeId>, before: &BTreeSet<NodeId>) -> Held {
         let nodes = &self.kernel().nodes;
         let mut taken: BTreeSet<NodeId> =
@@ -228,7 +228,7 @@ impl Writer<'_> {
         self.joins(lines, &round.terms);
     }
 
-    /// What reductions start with.
+    /// Declares the accumulators of reductions.
     pub(super) fn starts(&self, lines: &mut Lines, terms: &[usize]) {
         let kernel = self.kernel();
         for number in terms {
@@ -250,7 +250,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What all threads have found together.
+    /// Combines the accumulators of all threads.
     pub(super) fn joins(&self, lines: &mut Lines, terms: &[usize]) {
         for number in terms {
             let found = &self.words.found[*number];

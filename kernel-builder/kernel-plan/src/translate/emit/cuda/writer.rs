@@ -12,7 +12,7 @@ use super::super::super::program::{Element, Program, Reduction};
 use super::super::super::spell;
 use super::super::words::{Lines, Words};
 
-/// What the threads of a row hold in registers from one round to the next.
+/// Values that threads keep in registers between rounds.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     /// Loads that several rounds need.
@@ -25,16 +25,16 @@ pub(super) struct Held {
     pub(super) made: BTreeSet<NodeId>,
 }
 
-/// What is made of some places.
+/// The outputs of a loop over elements.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Work<'w> {
     /// The reductions that take them in.
     pub(super) terms: &'w [usize],
     /// The results that are written there.
     pub(super) stores: &'w [&'w Store],
-    /// What a scan takes in.
+    /// The value that is scanned.
     pub(super) scanned: Option<NodeId>,
-    /// What is held from one round to the next.
+    /// Values kept in registers between rounds.
     pub(super) held: Option<&'w Held>,
 }
 
@@ -392,7 +392,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What a reduction or a scan starts with.
+    /// The initial value of a reduction or a scan.
     pub(super) fn start(&self, how: Reduction, of: NodeId) -> String {
         let class = self.kernel().nodes[of].class;
         let sample = if how.is_place() { "Found<Index>{}" } else { Words::sample(how, class) };
