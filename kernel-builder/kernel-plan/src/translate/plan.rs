@@ -513,9 +513,6 @@ impl Builder<'_> {
         (how, of, axes): (Reduction, ValueId, &[usize]),
         at: &[Index],
     ) -> Result<NodeId, Blocked> {
-        if let Some(known) = self.reduced.get(&value) {
-            return Ok(*known);
-        }
         let shape = self.program.values[of].shape.clone();
         let own =
             axes_of(&Kind::Reduce(how, of, axes.to_vec()), &|one| self.program.values[one].shape.clone());
@@ -538,6 +535,10 @@ impl Builder<'_> {
         }
         if !is_here {
             return Err(Blocked::Needs(value));
+        }
+        // Only now: at another place of the parallel axes it is another number.
+        if let Some(known) = self.reduced.get(&value) {
+            return Ok(*known);
         }
         self.depth.push(of);
         self.ahead(of, &place, false)?;

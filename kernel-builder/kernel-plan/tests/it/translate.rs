@@ -135,6 +135,26 @@ fn results_are_written_where_they_belong() {
     insta::assert_snapshot!("to_ycbcr_device", emitted(graph("to_ycbcr")).expect("a translation").cuda);
 }
 
+/// The largest of a column, less that of the column at the other end: one kernel has only its own column's.
+#[test]
+fn a_reduction_at_another_place_is_another_number() {
+    let row = json!({ "shape": [[[1, []]], [[1, ["b"]]]], "dtype": "bfloat16" });
+    let mut graph = of_one("aten.amax.default", &json!([{ "node": "x" }, [0], true]));
+    graph["nodes"][0]["results"] = json!([row]);
+    for (name, op, arguments) in [
+        ("turned", "aten.flip.default", json!([{ "node": "y" }, [1]])),
+        ("z", "aten.sub.Tensor", json!([{ "node": "y" }, { "node": "turned" }])),
+    ] {
+        graph["nodes"].as_array_mut().expect("nodes").push(json!({
+            "name": name, "op": op, "arguments": arguments, "keywords": {}, "results": [row],
+            "line": 5, "text": "return y - y.flip(1)",
+        }));
+    }
+    graph["outputs"] = json!(["z"]);
+    let (_, plan) = planned(graph).expect("a plan");
+    assert_eq!((plan.kernels.len(), plan.workspaces.len()), (2, 1));
+}
+
 /// Each value is used twice by the next one: whoever follows every use takes two to the power of 60 steps.
 #[test]
 fn values_that_are_used_twice_are_looked_at_once() {
