@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 from kernels import Mode, get_local_kernel, kernelize, use_kernel_forward_from_hub, use_kernel_mapping
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -213,6 +215,34 @@ def test_gradients(kernel, device, dtypes):
         ours, theirs = arguments[place].grad, exact[place].grad
         assert ours.dtype == arguments[place].dtype
         assert ((ours.double() - theirs).abs() <= theirs.abs().max() * (2 * torch.finfo(ours.dtype).eps + 1e-5)).all()
+
+
+def test_calls_without_gradients_compute_the_same(kernel, device):
+    """They go past autograd: the bits are the same, nothing is recorded, and a trace still sees one operator."""
+    arguments = make(SMALL, DTYPES[0], device)
+    wanting = copies(arguments)
+    for place in [0]:
+        wanting[place].requires_grad_()
+    expected = run(kernel, wanting)
+    assert any(result.requires_grad for result in expected)
+    with torch.no_grad():
+        ways = [run(kernel, wanting)]
+    with torch.inference_mode():
+        ways.append(run(kernel, copies(arguments)))
+    ways.append(run(kernel, copies(arguments)))
+    traced = make_fx(lambda *given: run(kernel, list(given)))(*copies(arguments))
+    ways.append(traced(*copies(arguments)))
+    for results in ways:
+        for result, exact in zip(results, expected, strict=True):
+            assert torch.equal(result, exact)
+            assert not result.requires_grad
+    operators = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert kernel._ops.ops.softmax.default in operators
+    with FakeTensorMode() as mode:
+        fakes = run(kernel, [None if argument is None else mode.from_tensor(argument) for argument in arguments])
+    for fake, exact in zip(fakes, expected, strict=True):
+        assert isinstance(fake, FakeTensor)
+        assert (fake.shape, fake.dtype) == (exact.shape, exact.dtype)
 
 
 def test_compiles_without_graph_breaks(kernel, device):

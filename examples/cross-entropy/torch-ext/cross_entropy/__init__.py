@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import pytorch_serves
+from .dispatch import is_eager, pytorch_serves
 
 __all__ = ["cross_entropy"]
 
@@ -43,6 +43,13 @@ def cross_entropy(
     if loss is None and lse is None:
         if pytorch_serves(input, lambda: (math.prod(input.shape[: input.dim() - 1]), input.shape[-1])):
             return _cross_entropy_in_pytorch(input, target, ignore_index)
+        if not (torch.is_grad_enabled() and (input.requires_grad)) and is_eager(input, target):
+            # Past autograd, which is code of Python and takes longer than the rest of the call.
+            leading = input.shape[: input.dim() - 1]
+            loss = input.new_empty((*leading,), dtype=torch.float32)
+            lse = input.new_empty((*leading,), dtype=torch.float32)
+            ops.cross_entropy_out.default(loss, lse, input, target, ignore_index)
+            return loss, lse
         return ops.cross_entropy(input, target, ignore_index)
     if loss is None or lse is None:
         raise RuntimeError("cross_entropy: give loss and lse, or none of them")

@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import pytorch_serves
+from .dispatch import is_eager, pytorch_serves
 
 __all__ = ["layers", "rms_norm"]
 
@@ -40,6 +40,11 @@ def rms_norm(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _rms_norm_in_pytorch(input, weight, eps)
+        if not (torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)) and is_eager(input, weight):
+            # Past autograd, which is code of Python and takes longer than the rest of the call.
+            out = torch.empty_like(input, memory_format=torch.contiguous_format)
+            ops.rms_norm_out.default(out, input, weight, eps)
+            return out
         return ops.rms_norm(input, weight, eps)
     if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
         raise RuntimeError("rms_norm: out= has no gradient; call it without, or under torch.no_grad()")

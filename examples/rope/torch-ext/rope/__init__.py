@@ -4,7 +4,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import pytorch_serves
+from .dispatch import is_eager, pytorch_serves
 
 __all__ = ["rope"]
 
@@ -43,6 +43,12 @@ def rope(
     if q_out is None and k_out is None:
         if pytorch_serves(q, lambda: (q.shape[-1], q.shape[-2], k.shape[-2], cos_sin.shape[-2], q.shape[-3])):
             return _rope_in_pytorch(q, k, cos_sin, positions, interleaved)
+        if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or cos_sin.requires_grad)) and is_eager(q, k, cos_sin, positions):
+            # Past autograd, which is code of Python and takes longer than the rest of the call.
+            q_out = torch.empty_like(q, memory_format=torch.contiguous_format)
+            k_out = torch.empty_like(k, memory_format=torch.contiguous_format)
+            ops.rope_out.default(q_out, k_out, q, k, cos_sin, positions, interleaved)
+            return q_out, k_out
         return ops.rope(q, k, cos_sin, positions, interleaved)
     if q_out is None or k_out is None:
         raise RuntimeError("rope: give q_out and k_out, or none of them")

@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import pytorch_serves
+from .dispatch import is_eager, pytorch_serves
 
 __all__ = ["layers", "softmax"]
 
@@ -36,6 +36,11 @@ def softmax(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _softmax_in_pytorch(input)
+        if not (torch.is_grad_enabled() and (input.requires_grad)) and is_eager(input):
+            # Past autograd, which is code of Python and takes longer than the rest of the call.
+            out = torch.empty_like(input, memory_format=torch.contiguous_format)
+            ops.softmax_out.default(out, input)
+            return out
         return ops.softmax(input)
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("softmax: out= has no gradient; call it without, or under torch.no_grad()")

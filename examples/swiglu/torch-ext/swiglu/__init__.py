@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import pytorch_serves
+from .dispatch import is_eager, pytorch_serves
 
 __all__ = ["layers", "swiglu"]
 
@@ -36,6 +36,12 @@ def swiglu(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 2]))):
             return _swiglu_in_pytorch(input)
+        if not (torch.is_grad_enabled() and (input.requires_grad)) and is_eager(input):
+            # Past autograd, which is code of Python and takes longer than the rest of the call.
+            leading = input.shape[: input.dim() - 2]
+            out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
+            ops.swiglu_out.default(out, input)
+            return out
         return ops.swiglu(input)
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("swiglu: out= has no gradient; call it without, or under torch.no_grad()")

@@ -69,3 +69,21 @@ def pytorch_serves(first: torch.Tensor, lengths) -> bool:
         if all(borders[2 * at] <= length <= borders[2 * at + 1] for at, length in enumerate(found)):
             return False
     return True
+
+
+# Tensors that hold their own values, and no part of a transform or a trace.
+_PLAIN = (torch.Tensor, torch.nn.Parameter, type(None))
+
+
+def is_eager(*tensors: torch.Tensor | None) -> bool:
+    """Whether a call computes at once: not in torch.compile or another mode, torch.func, or forward-mode autograd."""
+    if torch.compiler.is_compiling():
+        return False
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN:
+            return False
+    return (
+        torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and torch.autograd.forward_ad._current_level < 0
+    )

@@ -128,6 +128,18 @@ pub(super) fn plan(
         output.fake = format!("{first}.new_empty(({}{comma}), dtype={dtype})", sizes.join(", "));
     }
     let returned: Vec<&TensorPlan> = outputs.iter().filter(|output| !output.inplace).collect();
+    // Like an input is faster than from lengths, which become objects of Python first.
+    let allocation = |output: &&TensorPlan| {
+        let alike = inputs.iter().find(|input| {
+            let name = |tensor: &TensorPlan| tensor.dtype.as_ref().map(|dtype| dtype.torch.clone());
+            let same_dtype = input.variable == output.variable && name(input) == name(output);
+            !input.optional && input.axes == output.axes && same_dtype
+        });
+        alike.map_or_else(
+            || output.fake.clone(),
+            |input| format!("torch.empty_like({}, memory_format=torch.contiguous_format)", input.name),
+        )
+    };
     let mut varying: Vec<usize> =
         (0..op.axes.len()).filter(|axis| matches!(op.axes[*axis].kind, AxisKind::Var { .. })).collect();
     varying.sort_by_key(|axis| op.axes[*axis].name.value.to_string());
@@ -170,6 +182,8 @@ pub(super) fn plan(
         wants_gradient: list(wants, " or "),
         float_inputs: !floats.is_empty(),
         leading_of: leading_of.unwrap_or_default(),
+        tensors: list(inputs.iter().map(|input| &input.name), ", "),
+        allocations: returned.iter().map(allocation).collect(),
         returned: match returned.as_slice() {
             [] => "None".to_owned(),
             some => list(some.iter().map(|output| &output.name), ", "),

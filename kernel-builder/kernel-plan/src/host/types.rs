@@ -366,6 +366,10 @@ pub struct PythonPlan {
     pub float_inputs: bool,
     /// The leading axes.
     pub leading_of: String,
+    /// The tensors among the arguments.
+    pub tensors: String,
+    /// New memory for each output that is returned.
+    pub allocations: Vec<String>,
     /// What is returned.
     pub returned: String,
     /// The arguments that have a gradient, in words.
