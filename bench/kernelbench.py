@@ -11,8 +11,9 @@ and counts of channels and features from 48 on are divided, all alike, so that t
 the batch is smaller, or the batch is divided like the others. `new --from` then gets the task's `Model` as a class without arguments, with its example.
 
 With --own only the batch is made smaller, and op.toml gets a workload `own` with the task's own lengths in float32, which
---measure judges, tunes for --fill seconds and measures on a GPU, against eager PyTorch and torch.compile. This needs PyTorch in the
-Python that runs the script, to ask the task for its shapes; no tensor is made.
+--measure judges, tunes for --fill seconds and measures on a GPU, against eager PyTorch and torch.compile. The judge moves every
+result through memory several times, so the batch of `own` is halved until no tensor has more than 512 MiB. This needs PyTorch
+in the Python that runs the script, to ask the task for its shapes; no tensor is made.
 
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
 `kernels`, `notes`, `error` (code and message), with --verify the same of `verify --backend cpu`, and with --measure the same of
@@ -50,6 +51,8 @@ def example_inputs_Task():
 EVERYTHING, BATCH, ALIKE = "everything", "the batch alone", "everything alike"
 BATCHES = ("batch", "batch_size")
 PLACES = ("depth", "height", "width")
+#: Bytes of the largest tensor of the workload `own`.
+LARGEST = 512 << 20
 
 
 def smaller(name, value, what):
@@ -119,6 +122,11 @@ def own_lengths(path, op):
                 return None, f"`{axis}` of `{name}` is {fixed}, and {length} in the task"
             if fixed is None and found.setdefault(axis, length) != length:
                 return None, f"`{axis}` of `{name}` is {found[axis]} elsewhere, and {length} here"
+    batch = next(iter(found), None)
+    largest = max(one.numel() * one.element_size() for one in tensors)
+    while batch is not None and largest > LARGEST and found[batch] % 2 == 0:
+        found[batch] //= 2
+        largest //= 2
     return found, None
 
 
@@ -207,7 +215,7 @@ def made(options, path):
     """The line of a task."""
     file, project = options.out / "tasks" / path.name, project_of(options, path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    for what in (BATCH, EVERYTHING) if options.own else (EVERYTHING, BATCH, ALIKE):
+    for what in (BATCH, EVERYTHING, ALIKE) if options.own else (EVERYTHING, BATCH, ALIKE):
         file.write_text(task(path.read_text(encoding="utf-8"), what), encoding="utf-8")
         shutil.rmtree(project, ignore_errors=True)
         row, result = run(options.program, ["new", "bench/task", project, "--from", f"{file}:Task", "--no-git", "--offline"])

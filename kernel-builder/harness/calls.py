@@ -36,6 +36,8 @@ MOST_ORDERS = 800
 MOST_HINTED = 120
 NEAR = 1e-5
 PLAUSIBLE = 0.5
+# Inputs of one call have no more elements than this: attempts are many, and lengths of an example may be large.
+MOST_ELEMENTS = 1 << 23
 FAR = 1e300
 FLOATS: dict[Any, None] = {}
 
@@ -142,7 +144,13 @@ class Reference:
         self.forms = job.forms
 
     def inputs(self, form: Form, lengths: Lengths, kind: str, numbers: Numbers, seed: int) -> dict[str, Tensor | None]:
-        """Drawn inputs by name; those that the form leaves out are None, and those that it gives are what it says."""
+        """Drawn inputs by name; those that the form leaves out are None, and those that it gives are what it says.
+
+        Raises ValueError where they would have more than MOST_ELEMENTS elements.
+        """
+        elements = sum(math.prod(lengths[axis] for axis in tensor.shape) for tensor in self.op.inputs)
+        if elements > MOST_ELEMENTS:
+            raise ValueError(f"inputs of {elements} elements are too many to compare")
         random = self.torch.Generator().manual_seed(seed)
         left_out = form.without
         drawn: dict[str, Tensor | None] = {}

@@ -7,7 +7,7 @@
 use std::error::Error;
 
 use kernel_plan::translate::{
-    Part, Plan, Program, Project, Refusal, TracedGraph, agree, divide, emit, emit_whole, lower,
+    Choices, Part, Plan, Program, Project, Refusal, TracedGraph, agree, divide, emit, emit_whole, lower,
     lower_gradient, plan,
 };
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// A program with its kernels.
 fn planned(program: Result<Program, Refusal>) -> Result<(Program, Plan), Refusal> {
     let program = program?;
-    let plan = plan(&program)?;
+    let plan = plan(&program, &Choices::default())?;
     Ok((program, plan))
 }
 
@@ -31,7 +31,7 @@ fn project(name: &str) -> Project {
 
 /// The files of a function whose parts are translated, if it can be divided.
 fn parts(name: &str, graph: &TracedGraph) -> Result<Value, Refusal> {
-    let whole = emit_whole(&divide(graph)?, &project(name))?;
+    let whole = emit_whole(&divide(graph, &Choices::default())?, &project(name))?;
     let regions = whole
         .regions
         .iter()

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use inquire::validator::Validation;
 use inquire::{InquireError, MultiSelect, Select, Text};
+use kernel_plan::translate::Choices;
 use kernel_plan::units::{KernelName, UnitError};
 use serde_json::json;
 
@@ -39,6 +40,7 @@ use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
 #[command(after_help = "Examples:
   kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda
   kernelwright new me/my-norm --from reference.py:norm
+  kernelwright new me/my-loss --from loss.py --split log_probs
   kernelwright new me/my-softmax --template softmax --set bytes=8
   kernelwright new me/my-glu --template swiglu --framework tvm-ffi")]
 pub struct Args {
@@ -54,6 +56,16 @@ pub struct Args {
     /// Find the template for this function or module; with `--template`, check that template only
     #[arg(long, value_name = "FILE.py[:NAME]")]
     from: Option<String>,
+    /// Translate the function, even if a template matches it
+    #[arg(long, requires = "from", conflicts_with = "template")]
+    translate: bool,
+    /// Write this step of the function to memory before it is used, so that kernels end there; names are those in `plan.md`;
+    /// can be repeated; implies `--translate`
+    #[arg(long, value_name = "STEP", value_delimiter = ',', requires = "from", conflicts_with = "template")]
+    split: Vec<String>,
+    /// Compute this step where it is used, not in a kernel of its own; can be repeated; implies `--translate`
+    #[arg(long, value_name = "STEP", value_delimiter = ',', requires = "from", conflicts_with = "template")]
+    fuse: Vec<String>,
     /// Value for a hole of the template; `kernelwright templates NAME` lists the holes; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
@@ -88,8 +100,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let found = match &args.from {
         None => None,
         Some(words) => {
+            let choices = Choices { split: args.split.clone(), fuse: args.fuse.clone() };
             let among = match template.clone() {
                 Some(template) => TemplateChoice::One(Box::new(template)),
+                None if args.translate || !choices.is_empty() => TemplateChoice::None(choices),
                 None => TemplateChoice::All(template::all()?),
             };
             Some(tracing::find(&ReferencePath::parse(words), among, session)?)
@@ -131,7 +145,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
     let told = match &found {
         Some(ReferenceProject::Matched(matched)) => sentences(matched),
-        Some(ReferenceProject::Translated(translated, unfit)) => translation(translated, unfit),
+        Some(ReferenceProject::Translated(translated, unfit)) => translation(translated, unfit.as_ref()),
         None => String::new(),
     };
     let human = format!(
@@ -146,8 +160,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             "translated": translated.function,
             "kernels": translated.table(),
             "notes": translated.notes,
-            "nearest": unfit.nearest,
-            "why": unfit.why,
+            "nearest": unfit.as_ref().and_then(|unfit| unfit.nearest.clone()),
+            "why": unfit.as_ref().map(|unfit| unfit.why.clone()),
         }),
     });
     let data = json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
@@ -182,12 +196,15 @@ fn sentences(matched: &TemplateMatch) -> String {
 }
 
 /// What is said of a translation.
-fn translation(translated: &Translated, unfit: &Unfit) -> String {
-    let nearest = match &unfit.nearest {
-        Some(nearest) => format!("the nearest is {nearest}: {}", unfit.why),
-        None => unfit.why.clone(),
+fn translation(translated: &Translated, unfit: Option<&Unfit>) -> String {
+    let function = &translated.function;
+    let mut text = match unfit {
+        Some(Unfit { nearest, why, .. }) => {
+            let nearest = nearest.as_ref().map(|name| format!("the nearest is {name}: ")).unwrap_or_default();
+            format!("no template matches {function}, so it is translated\n  {nearest}{why}\n")
+        }
+        None => format!("{function} is translated\n"),
     };
-    let mut text = format!("no template matches {}, so it is translated\n  {nearest}\n", translated.function);
     for line in translated.table().iter().chain(&translated.notes) {
         text += &format!("  {line}\n");
     }

@@ -3,7 +3,8 @@
 //! Owns: which files it has. Never: translates; `kernel_plan::translate` does.
 
 use kernel_plan::translate::{
-    self, Division, Element, Emitted, FixedAxis, Part, Plan, Program, Project, Refusal, TracedGraph, Whole,
+    self, Choices, Division, Element, Emitted, FixedAxis, Part, Plan, Program, Project, Refusal, TracedGraph,
+    Whole,
 };
 
 use super::ScaffoldError;
@@ -79,9 +80,9 @@ struct GradientProject {
 }
 
 impl GradientProject {
-    fn lower(gradient: &Gradient, of: &TracedGraph, op: &str) -> Result<Self, Refusal> {
+    fn lower(gradient: &Gradient, of: &TracedGraph, op: &str, choices: &Choices) -> Result<Self, Refusal> {
         let program = translate::lower_gradient(&gradient.graph, of)?;
-        let plan = translate::plan(&program)?;
+        let plan = translate::plan(&program, choices)?;
         Ok(Self {
             op: format!("{op}_backward"),
             program,
@@ -123,12 +124,16 @@ pub struct Untranslatable {
 /// example, for all calls.
 ///
 /// # Errors
-/// What of it has no translation.
-pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Untranslatable> {
+/// What of it has no translation, or what cannot be split or fused as it is asked for.
+pub fn translate(
+    translation: &Translation,
+    text: &str,
+    choices: &Choices,
+) -> Result<Translated, Untranslatable> {
     let mut translation = translation.clone();
     let mut fixed: Vec<FixedAxis> = Vec::new();
     loop {
-        let refusal = match attempt(&translation, text) {
+        let refusal = match attempt(&translation, text, choices) {
             Ok(mut translated) => {
                 let note = |one: &FixedAxis| format!("{} is always {}: {}", one.axis, one.length, one.reason);
                 translated.notes.extend(fixed.iter().map(note));
@@ -151,16 +156,19 @@ pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Un
     }
 }
 
-fn attempt(translation: &Translation, text: &str) -> Result<Translated, Refusal> {
+fn attempt(translation: &Translation, text: &str, choices: &Choices) -> Result<Translated, Refusal> {
     let planned = translate::lower(&translation.graph)
-        .and_then(|program| translate::plan(&program).map(|plan| (program, plan)));
+        .and_then(|program| translate::plan(&program, choices).map(|plan| (program, plan)));
     let (mut program, plan) = match planned {
         Ok(planned) => planned,
-        Err(refusal) => return in_parts(translation, text, refusal),
+        Err(refusal) => return in_parts(translation, text, refusal, choices),
     };
     let function = translation.graph.function.clone();
     let op = operation(&function);
-    let (mut gradient, why) = gradient(translation, &op);
+    let (mut gradient, why) = gradient(translation, &op, choices);
+    let mut programs = vec![&program];
+    programs.extend(gradient.iter().map(|gradient| &gradient.program));
+    are_known(choices, &programs)?;
     if let Some(gradient) = &mut gradient {
         translate::agree((&mut program, &plan), (&mut gradient.program, &gradient.plan));
     }
@@ -197,13 +205,20 @@ fn attempt(translation: &Translation, text: &str) -> Result<Translated, Refusal>
 
 /// What has no translation stays an operator of PyTorch, and the regions around it are translated. `refusal` is why the function
 /// has no translation as a whole.
-fn in_parts(translation: &Translation, text: &str, refusal: Refusal) -> Result<Translated, Refusal> {
-    let division = match translate::divide(&translation.graph) {
+fn in_parts(
+    translation: &Translation,
+    text: &str,
+    refusal: Refusal,
+    choices: &Choices,
+) -> Result<Translated, Refusal> {
+    let division = match translate::divide(&translation.graph, choices) {
         Ok(division) => division,
         // Where nothing is left to translate, the operator is the reason; else it is what cannot stay.
         Err(other) if other.op.is_some() => return Err(other),
         Err(_) => return Err(refusal),
     };
+    let programs: Vec<&Program> = division.regions.iter().map(|region| &region.program).collect();
+    are_known(choices, &programs)?;
     let function = translation.graph.function.clone();
     let op = operation(&function);
     let mut notes = notes(translation, &division.shell);
@@ -222,12 +237,31 @@ fn in_parts(translation: &Translation, text: &str, refusal: Refusal) -> Result<T
     Ok(translated)
 }
 
+/// Refuses names of `--split` and `--fuse` that no program has.
+fn are_known(choices: &Choices, programs: &[&Program]) -> Result<(), Refusal> {
+    let unknown = choices.unknown(programs);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for name in programs.iter().flat_map(|program| translate::choosable(program)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Err(Refusal::new(format!(
+        "no step between its tensors is called `{}`; there are: {known}",
+        unknown.join("`, `")
+    )))
+}
+
 /// The translation of the gradient, or why there is none.
-fn gradient(translation: &Translation, op: &str) -> (Option<GradientProject>, String) {
+fn gradient(translation: &Translation, op: &str, choices: &Choices) -> (Option<GradientProject>, String) {
     let Some(gradient) = &translation.gradient else {
         return (None, translation.ungraded.clone().unwrap_or_default());
     };
-    let graded = GradientProject::lower(gradient, &translation.graph, op);
+    let graded = GradientProject::lower(gradient, &translation.graph, op, choices);
     match graded.and_then(|graded| graded.emitted("module", "reference.py").map(|_| graded)) {
         Ok(graded) => (Some(graded), String::new()),
         Err(refusal) => (None, Untranslatable::from(refusal).what),

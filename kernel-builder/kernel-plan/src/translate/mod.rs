@@ -2,6 +2,8 @@
 //!
 //! Owns: the intermediate form and every step on it. Never: runs PyTorch or a compiler, writes a file.
 
+mod builder;
+mod choices;
 mod emit;
 mod fixed;
 mod index;
@@ -20,6 +22,7 @@ mod spell;
 mod split;
 mod traced;
 
+pub use choices::{Choices, choosable};
 pub use emit::{Emitted, Part, Project, Whole, emit, emit_whole, steps};
 pub use fixed::FixedAxis;
 pub use kernel::{Buffer, Form, Kernel};

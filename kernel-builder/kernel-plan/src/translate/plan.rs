@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::index::{self, Index, Part};
-use super::kernel::{
-    Axis, Buffer, Expression, Form, Kernel, Node, NodeId, Reduced, Role, Scanned, Sizes, Store,
-};
+use super::builder::{Blocked, Builder, Into, axes_of, plain_axes};
+use super::choices::Choices;
+use super::index::Index;
+use super::kernel::{Axis, Buffer, Expression, Form, Kernel, Role, Sizes};
 use super::length::Length;
 use super::pieces::divided;
-use super::program::{Class, Element, Kind, Program, Reduction, Tensor, ValueId};
+use super::program::{Class, Element, Kind, Program, Tensor, ValueId};
 use super::refusal::Refusal;
 use crate::units::Dtype;
 
@@ -28,17 +28,20 @@ pub struct Plan {
     pub kernels: Vec<Kernel>,
     /// Memory between them.
     pub workspaces: Vec<Tensor>,
+    /// What each of them holds: its name in the person's function, with the line.
+    pub held: Vec<String>,
 }
 
-/// Splits a program into kernels.
+/// Splits a program into kernels, as a person chose where they did.
 ///
 /// # Errors
-/// A part of it has no kernel.
-pub fn plan(program: &Program) -> Result<Plan, Refusal> {
+/// A part of it has no kernel, or what is to be fused cannot be.
+pub fn plan(program: &Program, choices: &Choices) -> Result<Plan, Refusal> {
     let (divided, concatenated) = divided(program);
     let program = &divided;
     let mut planner = Planner {
         program,
+        fused: choices.fused(program),
         lengths: program.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.hint)).collect(),
         large: (program.symbols.iter().zip(program.large()))
             .map(|(symbol, length)| (symbol.name.clone(), (length / symbol.factor()).max(1)))
@@ -47,7 +50,12 @@ pub fn plan(program: &Program) -> Result<Plan, Refusal> {
         made: BTreeMap::new(),
         kernels: Vec::new(),
         workspaces: Vec::new(),
+        held: Vec::new(),
     };
+    for value in choices.split(program) {
+        let between = planner.workspace(value)?;
+        planner.make(value, between, None)?;
+    }
     for (place, (_, value)) in program.outputs.iter().enumerate() {
         let buffer = Buffer::Output(place);
         match concatenated.get(&place) {
@@ -61,14 +69,14 @@ pub fn plan(program: &Program) -> Result<Plan, Refusal> {
             None => planner.make(*value, buffer, None)?,
         }
     }
-    let Planner { mut kernels, workspaces, .. } = planner;
+    let Planner { mut kernels, workspaces, held, .. } = planner;
     for kernel in &mut kernels {
         kernel.join_axes();
         if kernel.axes.is_empty() {
             kernel.axes.push(Axis { length: Length::number(1), role: Role::Parallel });
         }
     }
-    Ok(Plan { kernels, workspaces })
+    Ok(Plan { kernels, workspaces, held })
 }
 
 impl Plan {
@@ -90,34 +98,21 @@ impl Plan {
     }
 }
 
-/// Where a piece of a tensor lies in it.
-#[derive(Debug, Clone, Copy)]
-struct Into<'p> {
-    shape: &'p [Length],
-    /// The place there for each place of the piece.
-    place: &'p [Index],
-}
-
-/// Why a value has no kernel as it is.
-enum Blocked {
-    /// This value has to be in memory first.
-    Needs(ValueId),
-    /// There is no way.
-    Never(Refusal),
-}
-
 struct Planner<'p> {
     program: &'p Program,
     /// The lengths of the call that was traced.
     lengths: BTreeMap<String, i64>,
     /// The lengths of a large call.
     large: BTreeMap<String, i64>,
+    /// Values that a person wants computed where they are used.
+    fused: BTreeSet<ValueId>,
     /// Values that are in memory.
     stored: BTreeMap<ValueId, Buffer>,
     /// The kernel that writes each of them.
     made: BTreeMap<Buffer, usize>,
     kernels: Vec<Kernel>,
     workspaces: Vec<Tensor>,
+    held: Vec<String>,
 }
 
 impl Planner<'_> {
@@ -139,6 +134,12 @@ impl Planner<'_> {
                     let name = &self.program.values[value].name;
                     return Err(Refusal::new(format!(
                         "`{name}` has no kernel: its parts cannot be put in order"
+                    )));
+                }
+                Err(Blocked::Needs(other)) if self.fused.contains(&other) => {
+                    return Err(Refusal::new(format!(
+                        "`{}` cannot be fused: the kernel of `{}` has other axes, and no place for it",
+                        self.program.values[other].name, self.program.values[value].name
                     )));
                 }
                 Err(Blocked::Needs(other)) => {
@@ -169,6 +170,8 @@ impl Planner<'_> {
         }
         let name = format!("between_{}", self.workspaces.len());
         self.workspaces.push(Tensor { name, shape: own.shape.clone(), element });
+        let line = own.origin.as_ref().map(|origin| format!(" of line {}", origin.line));
+        self.held.push(format!("`{}`{}", own.name, line.unwrap_or_default()));
         Ok(Buffer::Workspace(self.workspaces.len() - 1))
     }
 
@@ -182,7 +185,6 @@ impl Planner<'_> {
             let mut builder = self.builder(domain.clone());
             builder.kernel = self.kernels[place].clone();
             let before = builder.kernel.clone();
-            builder.restore();
             if builder.store(value, buffer, into).is_err() {
                 continue;
             }
@@ -215,6 +217,7 @@ impl Planner<'_> {
         Builder {
             program: self.program,
             stored: &self.stored,
+            fused: &self.fused,
             few: self.is_few(&axes),
             kernel: Kernel { axes, ..Kernel::default() },
             lengths,
@@ -286,7 +289,8 @@ impl Planner<'_> {
         let one_each = size == elements(Some(Role::Parallel));
         // Results of every element of few long rows: the reduction goes first, so that many blocks can do it.
         let is_scan = matches!(values[deciding].kind, Kind::Scan(..));
-        if !one_each && (!full || (!is_scan && self.is_few(&axes))) {
+        let is_divided = !is_scan && !self.fused.contains(&deciding) && self.is_few(&axes);
+        if !one_each && (!full || is_divided) {
             return Err(Blocked::Needs(deciding));
         }
         let mut builder = self.builder(axes);
@@ -300,7 +304,9 @@ impl Planner<'_> {
     /// Of a value that is in the way, and the elements of reductions around it, the one of the fewest elements.
     fn cheaper(&self, inner: ValueId, around: &[ValueId], value: ValueId) -> ValueId {
         let size = |one: ValueId| Length::product(&self.program.values[one].shape).at(&self.lengths);
-        let trivial = |one: ValueId| matches!(self.program.values[one].kind, Kind::Input(_));
+        let trivial = |one: ValueId| {
+            matches!(self.program.values[one].kind, Kind::Input(_)) || self.fused.contains(&one)
+        };
         let mut best = inner;
         for one in around.iter().rev().filter(|one| **one != value && !trivial(**one)) {
             if size(*one) <= size(best) && !self.stored.contains_key(one) {
@@ -309,302 +315,4 @@ impl Planner<'_> {
         }
         best
     }
-}
-
-/// Axes that are all parallel, without those of the length 1.
-fn plain_axes(shape: &[Length]) -> Vec<Axis> {
-    let axes = shape.iter().filter(|length| !length.is(1));
-    axes.map(|length| Axis { length: length.clone(), role: Role::Parallel }).collect()
-}
-
-/// The axes of a reduction or a scan, without those of the length 1.
-fn axes_of(kind: &Kind, shape: &dyn Fn(ValueId) -> Vec<Length>) -> Vec<Axis> {
-    let (of, along, role) = match kind {
-        Kind::Reduce(_, of, axes) => (*of, axes.clone(), Role::Reduced),
-        Kind::Scan(_, of, axis) => (*of, vec![*axis], Role::Scanned),
-        _ => return Vec::new(),
-    };
-    let shape = shape(of);
-    let axes = shape.iter().enumerate().filter(|(_, length)| !length.is(1));
-    let mut axes: Vec<Axis> = axes
-        .map(|(axis, length)| {
-            let role = if along.contains(&axis) { role } else { Role::Parallel };
-            Axis { length: length.clone(), role }
-        })
-        .collect();
-    // A reduction over a single element still is one.
-    if axes.iter().all(|axis| axis.role != role) {
-        axes.push(Axis { length: Length::number(1), role });
-    }
-    axes
-}
-
-/// A kernel in the making.
-struct Builder<'p> {
-    program: &'p Program,
-    stored: &'p BTreeMap<ValueId, Buffer>,
-    few: bool,
-    kernel: Kernel,
-    lengths: Vec<Length>,
-    known: BTreeMap<(ValueId, Vec<Index>), NodeId>,
-    reduced: BTreeMap<ValueId, NodeId>,
-    /// The elements of reductions that are being looked at.
-    depth: Vec<ValueId>,
-}
-
-impl Builder<'_> {
-    /// Loads and reductions of a kernel that is there count as known when the same are asked for again.
-    fn restore(&mut self) {
-        self.known.clear();
-        self.reduced.clear();
-    }
-
-    /// Writes a value: one result for each place, or for each place of the parallel axes.
-    fn store(&mut self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>) -> Result<(), Blocked> {
-        let shape = &self.program.values[value].shape;
-        let size = Length::product(shape);
-        let all: Vec<usize> = (0..self.lengths.len()).collect();
-        let parallel: Vec<usize> = self.kernel.along(Role::Parallel).collect();
-        let lengths =
-            |axes: &[usize]| axes.iter().map(|axis| self.lengths[*axis].clone()).collect::<Vec<_>>();
-        let axes = if size == Length::product(&lengths(&parallel)) {
-            parallel
-        } else if size == Length::product(&self.lengths) {
-            all
-        } else {
-            return Err(Blocked::Needs(value));
-        };
-        let places: Vec<Index> = axes.iter().map(|axis| Index::axis(*axis)).collect();
-        let offset = index::offset(&lengths(&axes), &places);
-        let at = index::place(&offset, shape, &self.lengths);
-        self.ahead(value, &at, true)?;
-        let node = self.pull(value, &at, true)?;
-        let offset = into.map_or(offset, |into| {
-            let place: Vec<Index> = into.place.iter().map(|one| one.replaced(&at, &self.lengths)).collect();
-            index::offset(into.shape, &place)
-        });
-        self.kernel.stores.push(Store { buffer, offset, value: node });
-        Ok(())
-    }
-
-    fn add(&mut self, value: ValueId, expression: Expression, level: usize, varies: bool) -> NodeId {
-        let own = &self.program.values[value];
-        let same = self.kernel.nodes.iter().position(|node| {
-            node.expression == expression
-                && node.class == own.class
-                && !matches!(expression, Expression::Scanned)
-        });
-        if let Some(same) = same {
-            return same;
-        }
-        let (name, origin) = (own.name.clone(), own.origin.clone());
-        self.kernel.nodes.push(Node { expression, class: own.class, name, origin, level, varies });
-        self.kernel.nodes.len() - 1
-    }
-
-    fn varies(&self, index: &Index) -> bool {
-        let axes = self.kernel.axes.iter().enumerate();
-        let changing = axes.filter(|(_, axis)| axis.role != Role::Parallel);
-        let computed = index.computed().iter().any(|node| self.kernel.nodes[*node].varies);
-        computed || changing.map(|(axis, _)| axis).any(|axis| index.uses(axis))
-    }
-
-    fn level(&self, index: &Index) -> usize {
-        index.computed().iter().map(|node| self.kernel.nodes[*node].level).max().unwrap_or(0)
-    }
-
-    /// Pulls what a value is made of in its order, so that chains of a thousand steps need no deep stack; `whole` as in `pull`.
-    fn ahead(&mut self, value: ValueId, at: &[Index], whole: bool) -> Result<(), Blocked> {
-        let program = self.program;
-        let mut found: BTreeSet<(ValueId, Vec<Index>)> = BTreeSet::new();
-        let mut pending = vec![(value, at.to_vec())];
-        while let Some((next, at)) = pending.pop() {
-            let known = self.known.contains_key(&(next, at.clone()))
-                || (!(whole && next == value) && self.stored.contains_key(&next))
-                || found.contains(&(next, at.clone()));
-            if known {
-                continue;
-            }
-            match &program.values[next].kind {
-                Kind::Pointwise(_, of) => {
-                    pending.extend(of.iter().map(|one| (*one, self.broadcast(*one, &at))))
-                }
-                Kind::View(of, place) => {
-                    let place = place.iter().map(|one| one.replaced(&at, &self.lengths)).collect();
-                    pending.push((*of, place));
-                }
-                _ => continue,
-            }
-            found.insert((next, at));
-        }
-        for (next, at) in found {
-            if next != value {
-                self.pull(next, &at, false)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The expression of a value at a place; `whole` for the value that is written, which may be in memory as well.
-    fn pull(&mut self, value: ValueId, at: &[Index], whole: bool) -> Result<NodeId, Blocked> {
-        let key = (value, at.to_vec());
-        if let Some(known) = self.known.get(&key) {
-            return Ok(*known);
-        }
-        let own = &self.program.values[value];
-        let program = self.program;
-        let load = |of: &mut Self, buffer: Buffer| {
-            let index = index::offset(&program.values[value].shape, at);
-            let (level, varies) = (of.level(&index), of.varies(&index));
-            of.add(value, Expression::Load(buffer, index), level, varies)
-        };
-        let node = match &own.kind {
-            _ if !whole && self.stored.contains_key(&value) => load(self, self.stored[&value]),
-            Kind::Input(number) => load(self, Buffer::Input(*number)),
-            Kind::Number(number) => self.add(value, Expression::Number(*number), 0, false),
-            Kind::Quantity(quantity) => self.add(value, Expression::Quantity(quantity.clone()), 0, false),
-            Kind::Place(place) => {
-                let place = place.replaced(at, &self.lengths);
-                let varies = self.varies(&place);
-                self.add(value, Expression::Place(place), 0, varies)
-            }
-            Kind::Pointwise(op, of) => {
-                let mut operands = Vec::new();
-                for one in of {
-                    operands.push(self.pull(*one, &self.broadcast(*one, at), false)?);
-                }
-                let level = operands.iter().map(|one| self.kernel.nodes[*one].level).max().unwrap_or(0);
-                let varies = operands.iter().any(|one| self.kernel.nodes[*one].varies);
-                self.add(value, Expression::Operation(*op, operands), level, varies)
-            }
-            Kind::View(of, place) => {
-                let place: Vec<Index> = place.iter().map(|one| one.replaced(at, &self.lengths)).collect();
-                self.pull(*of, &place, false)?
-            }
-            Kind::Gather(of, place, by) => {
-                let mut computed = Vec::new();
-                for one in by {
-                    computed.push(self.pull(*one, &self.broadcast(*one, at), false)?);
-                }
-                let place: Vec<Index> = place
-                    .iter()
-                    .map(|one| with_computed(&one.replaced(at, &self.lengths), &computed))
-                    .collect();
-                self.pull(*of, &place, false)?
-            }
-            Kind::Reduce(how, of, axes) => self.reduce(value, (*how, *of, axes), at)?,
-            Kind::Scan(how, of, axis) => self.scan(value, (*how, *of, *axis), at)?,
-        };
-        self.known.insert(key, node);
-        Ok(node)
-    }
-
-    /// The place of an operand that may have fewer axes, or axes of the length 1.
-    fn broadcast(&self, operand: ValueId, at: &[Index]) -> Vec<Index> {
-        let shape = &self.program.values[operand].shape;
-        let first = at.len() - shape.len();
-        let axes = shape.iter().zip(&at[first..]);
-        axes.map(|(length, place)| if length.is(1) { Index::default() } else { place.clone() }).collect()
-    }
-
-    fn reduce(
-        &mut self,
-        value: ValueId,
-        (how, of, axes): (Reduction, ValueId, &[usize]),
-        at: &[Index],
-    ) -> Result<NodeId, Blocked> {
-        let shape = self.program.values[of].shape.clone();
-        let own =
-            axes_of(&Kind::Reduce(how, of, axes.to_vec()), &|one| self.program.values[one].shape.clone());
-        let is_here = own == self.kernel.axes && (!self.few || self.depth.is_empty());
-        let mut left = at.iter();
-        let (mut here, mut place) = (0, Vec::new());
-        for (axis, length) in shape.iter().enumerate() {
-            let is_reduced = axes.contains(&axis);
-            let given = if is_reduced { None } else { left.next() };
-            if length.is(1) {
-                place.push(Index::default());
-                continue;
-            }
-            let own = Index::axis(here);
-            if given.is_some_and(|given| *given != own) || !is_here {
-                return Err(Blocked::Needs(value));
-            }
-            place.push(own);
-            here += 1;
-        }
-        if !is_here {
-            return Err(Blocked::Needs(value));
-        }
-        // Only now: at another place of the parallel axes it is another number.
-        if let Some(known) = self.reduced.get(&value) {
-            return Ok(*known);
-        }
-        self.depth.push(of);
-        self.ahead(of, &place, false)?;
-        let node = self.pull(of, &place, false)?;
-        self.depth.pop();
-        let level = self.kernel.nodes[node].level;
-        let own = &self.program.values[value];
-        let (name, origin) = (own.name.clone(), own.origin.clone());
-        let same = self.kernel.reductions.iter().position(|one| one.how == how && one.of == node);
-        let number = same.unwrap_or_else(|| {
-            self.kernel.reductions.push(Reduced { how, of: node, name, origin, level });
-            self.kernel.reductions.len() - 1
-        });
-        let found = self.add(value, Expression::Reduced(number), level + 1, false);
-        self.reduced.insert(value, found);
-        Ok(found)
-    }
-
-    fn scan(
-        &mut self,
-        value: ValueId,
-        (how, of, axis): (Reduction, ValueId, usize),
-        at: &[Index],
-    ) -> Result<NodeId, Blocked> {
-        let shape = self.program.values[of].shape.clone();
-        let own = axes_of(&Kind::Scan(how, of, axis), &|one| self.program.values[one].shape.clone());
-        let mut here = 0;
-        let mut is_here = own == self.kernel.axes && self.kernel.scan.is_none();
-        for (length, given) in shape.iter().zip(at) {
-            if !length.is(1) {
-                is_here &= *given == Index::axis(here);
-                here += 1;
-            }
-        }
-        if !is_here || !self.depth.is_empty() {
-            return Err(Blocked::Needs(value));
-        }
-        self.depth.push(of);
-        self.ahead(of, at, false)?;
-        let node = self.pull(of, at, false)?;
-        self.depth.pop();
-        if self.kernel.nodes[node].level > 0 {
-            return Err(Blocked::Needs(of));
-        }
-        let name = self.program.values[value].name.clone();
-        self.kernel.scan = Some(Scanned { how, of: node, name });
-        // What follows from it comes in a round of its own.
-        Ok(self.add(value, Expression::Scanned, 1, true))
-    }
-}
-
-impl From<Refusal> for Blocked {
-    fn from(refusal: Refusal) -> Self {
-        Self::Never(refusal)
-    }
-}
-
-/// An index with expressions of the kernel in place of the numbers of computed parts.
-fn with_computed(index: &Index, computed: &[NodeId]) -> Index {
-    let mut new = Index::length(index.constant.clone());
-    for (part, factor) in &index.parts {
-        let part = match part {
-            Part::Computed(number) => Part::Computed(computed[*number]),
-            other => other.clone(),
-        };
-        new = new.plus(&Index::part(part).times(factor));
-    }
-    new
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use kernel_plan::diagnostic::{SourceFile, has_errors};
 use kernel_plan::spec::parse_op;
 use kernel_plan::translate::{
-    Division, FixedAxis, Part, Project, Refusal, TracedGraph, Whole, divide, emit_whole, lower, steps,
+    Choices, Division, FixedAxis, Part, Project, Refusal, TracedGraph, Whole, divide, emit_whole, lower,
+    steps,
 };
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ fn sound(whole: &Whole) {
 
 #[test]
 fn a_function_is_divided_around_its_products() {
-    let whole = written(&divide(&graph("gated_mlp")).expect("a division"));
+    let whole = written(&divide(&graph("gated_mlp"), &Choices::default()).expect("a division"));
     sound(&whole);
     insta::assert_snapshot!("parts_gated_mlp_forward", whole.forward);
     insta::assert_snapshot!("parts_gated_mlp_references", whole.references);
@@ -55,7 +56,7 @@ fn a_function_is_divided_around_its_products() {
 /// Behind a convolution with a stride no length is an axis of the call; the region has axes of its own.
 #[test]
 fn a_region_has_the_lengths_of_its_own_tensors() {
-    let whole = written(&divide(&graph("strided_tail")).expect("a division"));
+    let whole = written(&divide(&graph("strided_tail"), &Choices::default()).expect("a division"));
     sound(&whole);
     let (_, region) = &whole.regions[0];
     let input = "convolution = { shape = [\"batch\", \"of_12\", \"height_2\", \"width_2\"], dtype = \"T\" }";
@@ -75,7 +76,7 @@ fn an_axis_that_a_computed_length_depends_on_is_fixed_at_its_length_in_the_examp
     graph.outputs = vec!["add_22".to_owned()];
     let mut fixed = Vec::new();
     let whole = loop {
-        match emit_whole(&divide(&graph).expect("a division"), &project()) {
+        match emit_whole(&divide(&graph, &Choices::default()).expect("a division"), &project()) {
             Ok(whole) => break whole,
             Err(refusal) => {
                 let axis = FixedAxis::after(&refusal, &graph).expect("an axis");
@@ -120,7 +121,7 @@ fn chain(nodes: &[(&str, &str, &[&str])], outputs: &[&str]) -> TracedGraph {
 
 #[track_caller]
 fn planned(nodes: &[(&str, &str, &[&str])], outputs: &[&str]) -> Vec<String> {
-    let division = divide(&chain(nodes, outputs)).expect("a division");
+    let division = divide(&chain(nodes, outputs), &Choices::default()).expect("a division");
     sound(&written(&division));
     let lines = steps(&division, "f");
     lines
@@ -189,7 +190,7 @@ fn views_move_nothing() {
 
 #[track_caller]
 fn refused(nodes: &[(&str, &str, &[&str])]) -> Refusal {
-    divide(&chain(nodes, &[nodes[nodes.len() - 1].0])).expect_err("a refusal")
+    divide(&chain(nodes, &[nodes[nodes.len() - 1].0]), &Choices::default()).expect_err("a refusal")
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn what_cannot_stay_is_refused_with_its_operator() {
     let nodes: &[(&str, &str, &[&str])] =
         &[("y", "aten.frobnicate.default", &["x"]), ("z", "aten.exp.default", &["y"])];
     assert_eq!(
-        divide(&chain(nodes, &["z"])).expect("a division").stays(),
+        divide(&chain(nodes, &["z"]), &Choices::default()).expect("a division").stays(),
         [("frobnicate".to_owned(), Some(1))]
     );
     let random = refused(&[("y", "aten.bernoulli.default", &["x"]), ("z", "aten.exp.default", &["y"])]);

@@ -6,7 +6,8 @@ use std::path::Path;
 use kernel_plan::diagnostic::{SourceFile, has_errors};
 use kernel_plan::spec::parse_op;
 use kernel_plan::translate::{
-    Emitted, Part, Plan, Program, Project, Refusal, TracedGraph, agree, emit, lower, lower_gradient, plan,
+    Choices, Emitted, Part, Plan, Program, Project, Refusal, TracedGraph, agree, choosable, emit, lower,
+    lower_gradient, plan,
 };
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ fn traced(graph: Value) -> TracedGraph {
 
 fn planned(graph: Value) -> Result<(Program, Plan), Refusal> {
     let program = lower(&traced(graph))?;
-    let plan = plan(&program)?;
+    let plan = plan(&program, &Choices::default())?;
     Ok((program, plan))
 }
 
@@ -59,6 +60,36 @@ fn graphs_become_kernels() {
         let (program, plan) = planned(graph(name)).unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
         insta::assert_snapshot!(format!("plan_{name}"), plan.listing(&program));
     }
+}
+
+/// A step that is split off has memory of its own, and the result is made from it.
+#[test]
+fn steps_are_split_off_and_fused() {
+    let lowered = |name: &str| lower(&traced(graph(name))).expect("a program");
+    let choices = |split: &[&str], fuse: &[&str]| {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Choices { split: owned(split), fuse: owned(fuse) }
+    };
+    let norm = lowered("gated_norm");
+    let whole = plan(&norm, &Choices::default()).expect("a plan");
+    assert_eq!((whole.kernels.len(), whole.workspaces.len()), (1, 0));
+    let apart = plan(&norm, &choices(&["hidden"], &[])).expect("a plan");
+    assert_eq!((apart.kernels.len(), apart.workspaces.len()), (2, 1));
+    assert!(apart.held[0].starts_with("`hidden` of line"), "{:?}", apart.held);
+    insta::assert_snapshot!("plan_gated_norm_split", apart.listing(&norm));
+    // Without the losses of rows in memory, numbers of rows are there instead.
+    let loss = lowered("smoothed_loss");
+    let fused = plan(&loss, &choices(&[], &["loss"])).expect("a plan");
+    assert!(fused.held[0].starts_with("`largest` of line"), "{:?}", fused.held);
+    let refusal =
+        plan(&loss, &choices(&[], &["loss", "largest"])).map(|plan| plan.held).expect_err("a refusal");
+    assert_eq!(
+        refusal.what,
+        "`largest` cannot be fused: the kernel of `div` has other axes, and no place for it"
+    );
+    let unknown = choices(&["hidden", "gate", "weight"], &["nothing"]);
+    assert_eq!(unknown.unknown(&[&norm]), ["gate", "weight", "nothing"]);
+    assert!(choosable(&norm).contains(&"hidden"));
 }
 
 /// What stands in the project is what op.toml's own reader takes, for every graph.
@@ -84,9 +115,9 @@ fn terms_cancel_where_they_follow_from_the_same_elements() {
 fn a_gradient_becomes_kernels() {
     let of = traced(graph("smoothed_loss"));
     let mut function = lower(&of).expect("a program");
-    let own = plan(&function).expect("kernels");
+    let own = plan(&function, &Choices::default()).expect("kernels");
     let mut gradient = lower_gradient(&traced(graph("smoothed_loss_backward")), &of).expect("a program");
-    let planned = plan(&gradient).expect("kernels");
+    let planned = plan(&gradient, &Choices::default()).expect("kernels");
     agree((&mut function, &own), (&mut gradient, &planned));
     // Labels are places among at least two columns, which the gradient alone does not show.
     let least = |program: &Program| program.symbols.iter().map(|one| one.min).collect::<Vec<_>>();

@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kernel_plan::translate::Choices;
+
 use crate::base::files::FileError;
 use crate::base::process::{self, Limits};
 use crate::base::report::ProgressKind;
@@ -79,8 +81,8 @@ pub(crate) struct TemplateMatch {
 pub(crate) enum ReferenceProject {
     /// A project of a template.
     Matched(Box<TemplateMatch>),
-    /// A project of its own: its translation, with why no template serves.
-    Translated(Box<Translated>, Unfit),
+    /// A project of its own: its translation, with why no template serves, if any was looked at.
+    Translated(Box<Translated>, Option<Unfit>),
 }
 
 /// Where a kernel for a reference is looked for.
@@ -88,6 +90,8 @@ pub(crate) enum ReferenceProject {
 pub(crate) enum TemplateChoice {
     /// In all templates, and then it is translated.
     All(Vec<Template>),
+    /// Nowhere: it is translated, with these choices of a person's.
+    None(Choices),
     /// In this template alone.
     One(Box<Template>),
 }
@@ -98,9 +102,10 @@ pub(crate) fn find(
     among: TemplateChoice,
     session: &Session,
 ) -> Result<ReferenceProject, Failure> {
-    let (templates, translates) = match among {
-        TemplateChoice::All(templates) => (templates, true),
-        TemplateChoice::One(template) => (vec![*template], false),
+    let (templates, translates, choices) = match among {
+        TemplateChoice::All(templates) => (templates, true, None),
+        TemplateChoice::None(choices) => (Vec::new(), true, Some(choices)),
+        TemplateChoice::One(template) => (vec![*template], false, None),
     };
     let path = env::absolute(&given.file);
     let text = files::read_text(&path)?;
@@ -115,6 +120,12 @@ pub(crate) fn find(
         let problem = unusable.reason.clone();
         let error = unusable.error(&shown, &path.display().to_string()).map(ScaffoldError::from);
         return Err(error.unwrap_or(ScaffoldError::Untraceable { file: shown, problem, cause: None }).into());
+    }
+    if let Some(choices) = choices {
+        return match translated(&report, &text, &choices) {
+            Ok(translated) => Ok(ReferenceProject::Translated(Box::new(translated), None)),
+            Err(untranslatable) => Err(untranslated(&report.name, &shown, &untranslatable, None).into()),
+        };
     }
     match fit::judge(&report, &served) {
         Ok(fit) => {
@@ -136,15 +147,15 @@ pub(crate) fn find(
                 (None, None) => trace(given, &path, &[], true, session)?,
                 _ => report,
             };
-            match translated(&report, &text) {
-                Ok(translated) => Ok(ReferenceProject::Translated(Box::new(translated), unfit)),
+            match translated(&report, &text, &Choices::default()) {
+                Ok(translated) => Ok(ReferenceProject::Translated(Box::new(translated), Some(unfit))),
                 Err(untranslatable) => {
                     // What is near has not been looked for where there was a graph to translate.
                     let unfit = match fit::judge(&trace(given, &path, &served, false, session)?, &served) {
                         Err(nearer) => nearer,
                         Ok(_) => unfit,
                     };
-                    Err(untranslated(&report.name, &shown, &untranslatable, &unfit).into())
+                    Err(untranslated(&report.name, &shown, &untranslatable, Some(&unfit)).into())
                 }
             }
         }
@@ -156,9 +167,9 @@ pub(crate) fn find(
     }
 }
 
-fn translated(report: &Report, text: &str) -> Result<Translated, Untranslatable> {
+fn translated(report: &Report, text: &str, choices: &Choices) -> Result<Translated, Untranslatable> {
     if let Some(translation) = &report.translation {
-        return translated::translate(translation, text);
+        return translated::translate(translation, text, choices);
     }
     Err(report.untranslated.as_ref().map_or_else(
         || Untranslatable { what: "torch.export makes no graph of it".to_owned(), help: None },
@@ -167,14 +178,21 @@ fn translated(report: &Report, text: &str) -> Result<Translated, Untranslatable>
 }
 
 /// That there is neither a template nor a translation, with what to do.
-fn untranslated(name: &str, file: &str, untranslatable: &Untranslatable, unfit: &Unfit) -> ScaffoldError {
-    let near = match (&unfit.nearest, &unfit.step) {
-        (Some(nearest), Some(step)) => format!("the nearest template is {nearest}: {}. {step}", unfit.why),
-        (Some(nearest), None) => format!(
-            "the nearest template is {nearest}: {}; `kernelwright templates {nearest}` shows what you can change in it",
-            unfit.why
+fn untranslated(
+    name: &str,
+    file: &str,
+    untranslatable: &Untranslatable,
+    unfit: Option<&Unfit>,
+) -> ScaffoldError {
+    let near = match unfit {
+        Some(Unfit { nearest: Some(nearest), step: Some(step), why, .. }) => {
+            format!("the nearest template is {nearest}: {why}. {step}")
+        }
+        Some(Unfit { nearest: Some(nearest), step: None, why, .. }) => format!(
+            "the nearest template is {nearest}: {why}; `kernelwright templates {nearest}` shows what you can change in it"
         ),
-        (None, _) => "`kernelwright templates` lists all templates".to_owned(),
+        Some(_) => "`kernelwright templates` lists all templates".to_owned(),
+        None => "without `--translate`, `--split` and `--fuse`, `new` also looks for a template".to_owned(),
     };
     let help = untranslatable.help.map_or_else(|| near.clone(), |help| format!("{help}; {near}"));
     ScaffoldError::Untranslated {

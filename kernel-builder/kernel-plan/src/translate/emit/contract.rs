@@ -129,7 +129,8 @@ fn signature(program: &Program, plan: &Plan, project: &Project, dtypes: &[Dtype]
 
 /// Writes op.toml of a function that is divided: `files` have its regions.
 pub(super) fn whole(division: &Division, project: &Project, files: &[String]) -> Result<String, Refusal> {
-    let (program, plan) = (&division.shell, Plan { kernels: Vec::new(), workspaces: Vec::new() });
+    let (program, plan) =
+        (&division.shell, Plan { kernels: Vec::new(), workspaces: Vec::new(), held: Vec::new() });
     let mut text = String::new();
     let _ = writeln!(text, "format = 1\nname = \"{}\"", project.op);
     let _ = writeln!(text, "description = \"`{}` of {}, in parts\"\n", program.function, project.file);

@@ -46,10 +46,10 @@ pub(super) fn table(program: &Program, plan: &Plan, project: &Project) -> String
             list(&written),
         );
     }
-    for tensor in &plan.workspaces {
+    for (tensor, held) in plan.workspaces.iter().zip(&plan.held) {
         let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
         text += &format!(
-            "\n`{}` is memory between kernels: [{}], {}.\n",
+            "\n`{}` is memory between kernels: {held}, [{}], {}.\n",
             tensor.name,
             shape.join(", "),
             tensor.element.word()

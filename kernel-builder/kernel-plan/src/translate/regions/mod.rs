@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::choices::Choices;
 use super::lower::{self, Settled};
 use super::plan::plan;
 use super::refusal::Refusal;
@@ -50,13 +51,13 @@ impl From<Refusal> for Obstacle {
 ///
 /// # Errors
 /// Nothing is left to translate, or something can neither be translated nor stay.
-pub fn divide(traced: &TracedGraph) -> Result<Division, Refusal> {
+pub fn divide(traced: &TracedGraph, choices: &Choices) -> Result<Division, Refusal> {
     let mut traced = traced.clone();
     let base = |node: &TracedNode| LIBRARY.split_whitespace().any(|name| name == node.base());
     let mut stays: BTreeSet<String> =
         traced.nodes.iter().filter(|node| base(node)).map(|node| node.name.clone()).collect();
     loop {
-        match attempt(&traced, &stays) {
+        match attempt(&traced, &stays, choices) {
             Ok(division) => return Ok(division),
             Err(Obstacle::Stays(name)) => {
                 stays.insert(name);
@@ -73,7 +74,7 @@ fn may_stay(node: &TracedNode) -> bool {
     node.op.starts_with("aten.") && !base.ends_with('_') && !NEVER.split_whitespace().any(|name| name == base)
 }
 
-fn attempt(traced: &TracedGraph, stays: &BTreeSet<String>) -> Result<Division, Obstacle> {
+fn attempt(traced: &TracedGraph, stays: &BTreeSet<String>, choices: &Choices) -> Result<Division, Obstacle> {
     let graph = Graph::new(traced, stays);
     let cut = cut::cut(&graph);
     if cut.regions.is_empty() {
@@ -112,7 +113,7 @@ fn attempt(traced: &TracedGraph, stays: &BTreeSet<String>) -> Result<Division, O
             return Err(Obstacle::Lengths(Box::new(other)));
         }
         lengths::check(&program)?;
-        let plan = plan(&program)?;
+        let plan = plan(&program, choices)?;
         regions.push(Region { traced: found, axes: of_region, program, plan });
     }
     let shell = lower::shell(traced, &axes)?;

@@ -25,15 +25,15 @@ impl Writer<'_> {
         lines.add(1, format!("const Index end = is_one ? {elements} : 0;"));
         lines.add(1, "const Index first = Own::lane();");
         lines.add(1, "const Index step = Own::lanes();");
-        if !holds {
-            lines.add(1, "constexpr int kHeld = 0;");
+        self.hold(lines, &rounds, holds);
+        if holds {
+            self.read_held(lines, &rounds);
         }
-        self.hold(lines, &rounds);
         lines.begin();
         let mut known = BTreeSet::new();
         for (level, round) in rounds.iter().enumerate() {
             self.column_values(lines, level, &mut known, &kernel.stores);
-            self.round(lines, round, &known);
+            self.round(lines, round, &known, holds);
         }
         self.column_results(lines);
         lines.add(0, "}");
@@ -193,8 +193,8 @@ impl Writer<'_> {
         if self.is_divided() {
             let _ = writeln!(
                 launches.lets,
-                "# Blocks that share a result: several if there are few results of many elements.\n\
-                 parts{suffix} = \"max(1, min(min(spread / max(blocks{suffix}, 1), ({elements}) / 128), 1024))\""
+                "# Blocks that share a result: several if there are few results of many elements. One has as many threads as several of rows.\n\
+                 parts{suffix} = \"max(1, min(min(spread / 4 / max(blocks{suffix}, 1), ({elements}) / 128), 1024))\""
             );
             whole = format!(" and parts{suffix} == 1");
             self.launch_parts(launches, false, first, &instances, &format!("blocks{suffix}"));

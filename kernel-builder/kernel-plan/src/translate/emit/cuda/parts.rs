@@ -10,7 +10,7 @@ use super::super::super::length::Length;
 use super::super::super::program::{Class, Element, Tensor};
 use super::super::words::{Lines, Words};
 use super::launches::Launches;
-use super::writer::{Work, Writer, stored, wrapped};
+use super::writer::{Writer, stored, wrapped};
 use crate::units::Dtype;
 
 impl Writer<'_> {
@@ -78,25 +78,15 @@ impl Writer<'_> {
         lines.add(1, "using Own = Team<1, 0>;");
         self.instance(lines, &kernel.length(Role::Parallel), "blockIdx.x / parts", true);
         self.share(lines, "kElements");
+        lines.add(1, "const Index first = begin + Own::lane() * kElements;");
+        lines.add(1, "const Index step = kBlock * kElements;");
         self.decode(lines, 1, &kernel.along(Role::Parallel).collect::<Vec<_>>(), "instance", "Index");
+        let rounds = self.rounds();
+        self.hold(lines, &rounds[..1], false);
         lines.begin();
         let mut known = BTreeSet::new();
         self.instance_values(lines, 0, &mut known, &[]);
-        let terms = self.terms(0);
-        self.starts(lines, &terms);
-        let at = self.at();
-        lines.add(0, "#pragma unroll 4");
-        lines.add(
-            1,
-            format!(
-                "for (Index {at} = begin + threadIdx.x * kElements; {at} < end; {at} += kBlock * kElements) {{"
-            ),
-        );
-        self.reduced_places(lines, 2);
-        self.places(lines, 2, &known, &Work { terms: &terms, ..Work::default() }, true);
-        lines.add(1, "}");
-        lines.begin();
-        self.joins(lines, &terms);
+        self.round(lines, &rounds[0], &known, false);
         lines.add(1, "if (is_one && Own::lane() == 0) {");
         for ((name, _), found) in self.partial().iter().zip(&self.words.found) {
             lines.add(
@@ -116,18 +106,14 @@ impl Writer<'_> {
         self.column_head(lines, &format!("{}_parts", self.name), &self.parameters_of_parts(), false);
         self.columns(lines, &kernel.length(Role::Parallel), "blockIdx.x / parts");
         self.share(lines, "1");
+        lines.add(1, "const Index first = begin + Own::lane();");
+        lines.add(1, "const Index step = Own::lanes();");
+        let rounds = self.rounds();
+        self.hold(lines, &rounds[..1], false);
+        lines.begin();
         let mut known = BTreeSet::new();
         self.column_values(lines, 0, &mut known, &[]);
-        let terms = self.terms(0);
-        self.starts(lines, &terms);
-        let at = self.at();
-        lines.add(0, "#pragma unroll 4");
-        lines.add(1, format!("for (Index {at} = begin + Own::lane(); {at} < end; {at} += Own::lanes()) {{"));
-        self.reduced_places(lines, 2);
-        self.places(lines, 2, &known, &Work { terms: &terms, ..Work::default() }, true);
-        lines.add(1, "}");
-        lines.begin();
-        self.joins(lines, &terms);
+        self.round(lines, &rounds[0], &known, false);
         lines.add(1, "if (is_one && Own::lane() == 0) {");
         lines.add(0, "#pragma unroll");
         lines.add(2, "for (int j = 0; j < kElements; ++j) {");

@@ -22,6 +22,11 @@ pub(super) struct Round<'k> {
     pub(super) held: Held,
 }
 
+/// Everything that is held in packs.
+fn held_packs(rounds: &[Round<'_>]) -> BTreeSet<NodeId> {
+    rounds.iter().flat_map(|round| round.held.packs.iter().copied()).collect()
+}
+
 impl Writer<'_> {
     /// A kernel of rows, each of which is one instance.
     pub(super) fn row(&self, lines: &mut Lines, launches: &mut Launches) {
@@ -43,12 +48,13 @@ impl Writer<'_> {
         lines.add(1, "const Index first = Own::lane() * kElements;");
         lines.add(1, "const Index step = Own::lanes() * kElements;");
         self.decode(lines, 1, &kernel.along(Role::Parallel).collect::<Vec<_>>(), "instance", "Index");
-        self.hold(lines, &rounds);
+        self.hold(lines, &rounds, true);
+        self.read_held(lines, &rounds);
         lines.begin();
         let mut known = BTreeSet::new();
         for (level, round) in rounds.iter().enumerate() {
             self.instance_values(lines, level, &mut known, &kernel.stores);
-            self.round(lines, round, &known);
+            self.round(lines, round, &known, true);
         }
         self.one_each(lines, "Own::lane() == 0");
         lines.add(0, "}");
@@ -151,47 +157,62 @@ impl Writer<'_> {
         (0..reductions.len()).filter(|number| reductions[*number].level == level).collect()
     }
 
-    /// Registers for what is held, and what is read more than once.
-    pub(super) fn hold(&self, lines: &mut Lines, rounds: &[Round<'_>]) {
+    /// Registers for what is read together, and for what is held if a template parameter may say so.
+    pub(super) fn hold(&self, lines: &mut Lines, rounds: &[Round<'_>], holds: bool) {
         let kernel = self.kernel();
         let kept: BTreeSet<NodeId> =
             rounds.iter().flat_map(|round| round.held.first.iter().copied()).collect();
-        let packs: BTreeSet<NodeId> =
-            rounds.iter().flat_map(|round| round.held.packs.iter().copied()).collect();
-        lines.add(1, "// A thread that has kHeld packs, and not more, holds them in registers.");
-        lines.add(1, "constexpr int kUnroll = kHeld > 0 ? kHeld : 4;");
-        if !kept.is_empty() {
+        if holds {
+            lines.add(
+                1,
+                "// A thread that has kHeld packs, and not more, holds them in registers; others are read in batches.",
+            );
+            lines.add(1, "constexpr int kBatch = kHeld > 0 ? kHeld : (kElements < 4 ? 8 : 4);");
+        } else {
+            lines.add(1, "// Packs that are read together.");
+            lines.add(1, "constexpr int kBatch = kElements < 4 ? 8 : 4;");
+        }
+        if holds && !kept.is_empty() {
             lines.add(1, "constexpr bool kKeeps = kHeld > 0 && kHeld * kElements <= 32;");
             for node in &kept {
                 let (kind, name) = (Words::kind(kernel.nodes[*node].class), &self.words.nodes[*node]);
                 lines.add(1, format!("{kind} {name}_kept[kKeeps ? kHeld : 1][kElements];"));
             }
         }
-        if packs.is_empty() {
-            return;
-        }
-        for node in &packs {
+        for node in &held_packs(rounds) {
             if let Expression::Load(buffer, _) = &kernel.nodes[*node].expression {
                 let element = super::writer::stored(self.words.elements[buffer]);
                 let name = &self.words.nodes[*node];
-                lines.add(1, format!("Pack<{element}, kElements> {name}_packs[kHeld > 0 ? kHeld : 1];"));
+                lines.add(1, format!("Pack<{element}, kElements> {name}_packs[kBatch];"));
             }
         }
-        lines.add(0, "#pragma unroll");
-        lines.add(1, "for (int i = 0; i < kHeld; ++i) {");
+    }
+
+    /// Reads what is held.
+    pub(super) fn read_held(&self, lines: &mut Lines, rounds: &[Round<'_>]) {
+        let packs = held_packs(rounds);
+        if !packs.is_empty() {
+            self.read(lines, 1, &packs, "kHeld", "first");
+        }
+    }
+
+    /// Reads packs, from a place on.
+    fn read(&self, lines: &mut Lines, depth: usize, packs: &BTreeSet<NodeId>, count: &str, from: &str) {
         let at = self.at();
-        lines.add(2, format!("const Index {at} = first + i * step;"));
-        lines.add(2, format!("if ({at} < end) {{"));
-        self.reduced_places(lines, 3);
-        for node in &packs {
-            if let Expression::Load(buffer, index) = &kernel.nodes[*node].expression {
+        lines.add(0, "#pragma unroll");
+        lines.add(depth, format!("for (int i = 0; i < {count}; ++i) {{"));
+        lines.add(depth + 1, format!("const Index {at} = {from} + i * step;"));
+        lines.add(depth + 1, format!("if ({at} < end) {{"));
+        self.reduced_places(lines, depth + 2);
+        for node in packs {
+            if let Expression::Load(buffer, index) = &self.kernel().nodes[*node].expression {
                 let (name, pointer, place) =
                     (&self.words.nodes[*node], self.pointer(*buffer), self.index(index));
-                lines.add(3, format!("{name}_packs[i] = load<kElements>({pointer} + {place});"));
+                lines.add(depth + 2, format!("{name}_packs[i] = load<kElements>({pointer} + {place});"));
             }
         }
-        lines.add(2, "}");
-        lines.add(1, "}");
+        lines.add(depth + 1, "}");
+        lines.add(depth, "}");
     }
 
     /// The name of the place along all reduced axes.
@@ -204,24 +225,40 @@ impl Writer<'_> {
     }
 
     /// The reductions of a round, and the results of every element that come with the last one.
-    pub(super) fn round(&self, lines: &mut Lines, round: &Round<'_>, known: &BTreeSet<NodeId>) {
+    pub(super) fn round(&self, lines: &mut Lines, round: &Round<'_>, known: &BTreeSet<NodeId>, holds: bool) {
         self.starts(lines, &round.terms);
         if !(round.terms.is_empty() && round.stores.is_empty()) {
             let at = self.at();
-            lines.add(0, "#pragma unroll kUnroll");
-            lines.add(1, "for (int i = 0; kHeld > 0 ? i < kHeld : first + i * step < end; ++i) {");
-            lines.add(2, format!("const Index {at} = first + i * step;"));
-            lines.add(2, format!("if (kHeld > 0 && {at} >= end) {{"));
-            lines.add(3, "continue;");
-            lines.add(2, "}");
-            self.reduced_places(lines, 2);
+            let next = if holds {
+                "start = kHeld > 0 ? end : start + kBatch * step"
+            } else {
+                "start += kBatch * step"
+            };
+            lines.add(1, format!("for (Index start = first; start < end; {next}) {{"));
+            match (round.held.packs.is_empty(), holds) {
+                (true, _) => {}
+                (false, true) => {
+                    lines.add(2, "if constexpr (kHeld == 0) {");
+                    self.read(lines, 3, &round.held.packs, "kBatch", "start");
+                    lines.add(2, "}");
+                }
+                (false, false) => self.read(lines, 2, &round.held.packs, "kBatch", "start"),
+            }
+            lines.add(0, "#pragma unroll");
+            lines.add(2, "for (int i = 0; i < kBatch; ++i) {");
+            lines.add(3, format!("const Index {at} = start + i * step;"));
+            lines.add(3, format!("if ({at} >= end) {{"));
+            lines.add(4, "continue;");
+            lines.add(3, "}");
+            self.reduced_places(lines, 3);
             let work = Work {
                 terms: &round.terms,
                 stores: &round.stores,
                 held: Some(&round.held),
                 ..Work::default()
             };
-            self.places(lines, 2, known, &work, true);
+            self.places(lines, 3, known, &work, true);
+            lines.add(2, "}");
             lines.add(1, "}");
             lines.begin();
         }

@@ -174,7 +174,7 @@ impl Writer<'_> {
         let _ = writeln!(
             launches.lets,
             "# Warps of 32 columns: one, or several where that gives too few warps for a GPU.\n\
-             {walkers} = \"max(1, min(scan_threads / 32, 2112 / max(ceil_div({instances}, 32), 1)))\""
+             {walkers} = \"max(1, min(scan_threads / 32, 528 / max(ceil_div({instances}, 32), 1)))\""
         );
         let _ = write!(launches.kernels, "\n# Columns, 32 to a block.");
         for (index, condition) in [("i32", "few"), ("i64", "not few")] {

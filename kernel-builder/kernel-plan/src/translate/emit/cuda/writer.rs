@@ -270,15 +270,16 @@ impl<'a> Writer<'a> {
         targets.extend(scanned);
         let needed = self.needed(&targets, known);
         let mut inside: Vec<NodeId> = Vec::new();
-        let mut again: Vec<String> = Vec::new();
         for node in needed {
             let own = &kernel.nodes[node];
             if let Expression::Load(buffer, index) = &own.expression {
                 let (pointer, name) = (self.pointer(*buffer), &self.words.nodes[node]);
                 if held.packs.contains(&node) {
-                    let place = self.index(index);
-                    again.push(format!("{name}_packs[0] = load<kElements>({pointer} + {place});"));
-                } else if packs && self.is_packed(index) {
+                    // It has been read.
+                    inside.push(node);
+                    continue;
+                }
+                if packs && self.is_packed(index) {
                     let place = self.index(index);
                     lines.add(
                         depth,
@@ -304,11 +305,6 @@ impl<'a> Writer<'a> {
             }
             inside.push(node);
         }
-        if !again.is_empty() {
-            lines.add(depth, "if constexpr (kHeld == 0) {");
-            again.iter().for_each(|line| lines.add(depth + 1, line));
-            lines.add(depth, "}");
-        }
         let packed = |store: &Store| packs && self.is_stored_in_packs(store);
         for store in stores.iter().filter(|store| packed(store)) {
             let element = stored(self.words.elements[&store.buffer]);
@@ -326,7 +322,7 @@ impl<'a> Writer<'a> {
             let own = &kernel.nodes[*node];
             let value = match &own.expression {
                 Expression::Load(..) if held.packs.contains(node) => {
-                    format!("number({}_packs[kHeld > 0 ? i : 0].elements[j])", self.words.nodes[*node])
+                    format!("number({}_packs[i].elements[j])", self.words.nodes[*node])
                 }
                 Expression::Load(_, index) if packs && self.is_packed(index) => {
                     format!("number({}_pack.elements[j])", self.words.nodes[*node])
