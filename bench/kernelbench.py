@@ -12,7 +12,7 @@ the batch is smaller, or the batch is divided like the others. `new --from` then
 
 With --own only the batch is made smaller, and op.toml gets a workload `own` with the task's own lengths in float32, which
 --measure judges, tunes for --fill seconds and measures on a GPU, against eager PyTorch and torch.compile. The judge moves every
-result through memory several times, so the batch of `own` is halved until no tensor has more than 512 MiB. This needs PyTorch
+result through memory several times, so the batch of `own` is halved until no tensor has more than 128 MiB. This needs PyTorch
 in the Python that runs the script, to ask the task for its shapes; no tensor is made.
 
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
@@ -52,7 +52,7 @@ EVERYTHING, BATCH, ALIKE = "everything", "the batch alone", "everything alike"
 BATCHES = ("batch", "batch_size")
 PLACES = ("depth", "height", "width")
 #: Bytes of the largest tensor of the workload `own`.
-LARGEST = 512 << 20
+LARGEST = 128 << 20
 
 
 def smaller(name, value, what):
