@@ -25,6 +25,7 @@ mod hole_tests;
 pub mod host;
 pub(crate) mod launchers;
 pub mod observed;
+mod operation_name;
 mod ops;
 pub mod report;
 pub mod serves;

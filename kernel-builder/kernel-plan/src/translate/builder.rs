@@ -59,7 +59,7 @@ pub(super) struct Builder<'p> {
     pub(super) program: &'p Program,
     /// Values that are in memory.
     pub(super) stored: &'p BTreeMap<ValueId, Buffer>,
-    /// Values that are to be computed where they are used.
+    /// Values to compute where they are used.
     pub(super) fused: &'p BTreeSet<ValueId>,
     /// Whether a reduction here has few instances of many elements, so that many blocks do one.
     pub(super) few: bool,
@@ -305,7 +305,7 @@ impl Builder<'_> {
         }
         let name = self.program.values[value].name.clone();
         self.kernel.scan = Some(Scanned { how, of: node, name });
-        // What follows from it comes in a round of its own.
+        // Values that depend on the scan are computed in the next round.
         Ok(self.add(value, Expression::Scanned, 1, true))
     }
 }

@@ -1,17 +1,17 @@
-//! What a person wants in memory between kernels, and what not.
+//! The steps that a person puts in memory between kernels, or keeps out of it.
 //!
-//! Owns: which values their names mean. Never: plans.
+//! Owns: which values the names refer to. Never: plans.
 
 use std::collections::BTreeSet;
 
 use super::program::{Kind, Program, ValueId};
 
-/// Names of values, as the person's function and plan.md have them. Of several values of a name, the last one is split off.
+/// Names of values from the person's function, as in plan.md. If several values share a name, the last one is split off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {
-    /// What is written to memory before it is used, so that kernels end there.
+    /// Values to write to memory before they are used; a kernel ends at each of them.
     pub split: Vec<String>,
-    /// What is computed where it is used.
+    /// Values to compute where they are used.
     pub fuse: Vec<String>,
 }
 
@@ -28,12 +28,12 @@ impl Choices {
         names.filter(|name| !known(name)).collect()
     }
 
-    /// The values that are split off, in the order in which they are computed.
+    /// The values to split off, in the order of the program.
     pub(super) fn split(&self, program: &Program) -> BTreeSet<ValueId> {
         self.split.iter().filter_map(|name| named(program, name)).collect()
     }
 
-    /// The values that are fused: all of a name, of which some may be views of others.
+    /// The values to fuse: all that have the name, since some may be views of others.
     pub(super) fn fused(&self, program: &Program) -> BTreeSet<ValueId> {
         let values = program.values.iter().enumerate();
         values.filter(|(_, value)| self.fuse.contains(&value.name)).map(|(place, _)| place).collect()
@@ -56,7 +56,7 @@ fn named(program: &Program, name: &str) -> Option<ValueId> {
     (0..program.values.len()).rev().find(|at| program.values[*at].name == name && is_computed(program, *at))
 }
 
-/// Whether a value is no tensor of the call, no number and no result.
+/// Whether a value is an intermediate one: not a tensor of the call, a number or a result.
 fn is_computed(program: &Program, value: ValueId) -> bool {
     let is_result = program.outputs.iter().any(|(_, of)| *of == value);
     let kind = &program.values[value].kind;

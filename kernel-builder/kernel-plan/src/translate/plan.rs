@@ -28,14 +28,14 @@ pub struct Plan {
     pub kernels: Vec<Kernel>,
     /// Memory between them.
     pub workspaces: Vec<Tensor>,
-    /// What each of them holds: its name in the person's function, with the line.
+    /// The value in each of them: its name in the person's function, and its line.
     pub held: Vec<String>,
 }
 
-/// Splits a program into kernels, as a person chose where they did.
+/// Splits a program into kernels, and follows a person's choices.
 ///
 /// # Errors
-/// A part of it has no kernel, or what is to be fused cannot be.
+/// A part of the program has no kernel, or a value cannot be fused as chosen.
 pub fn plan(program: &Program, choices: &Choices) -> Result<Plan, Refusal> {
     let (divided, concatenated) = divided(program);
     let program = &divided;
