@@ -251,10 +251,7 @@ fn are_known(choices: &Choices, programs: &[&Program]) -> Result<(), Refusal> {
         }
     }
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    Err(Refusal::new(format!(
-        "no step between its tensors is called `{}`; there are: {known}",
-        unknown.join("`, `")
-    )))
+    Err(Refusal::new(format!("it has no step called `{}`; its steps are: {known}", unknown.join("`, `"))))
 }
 
 /// The translation of the gradient, or why there is none.

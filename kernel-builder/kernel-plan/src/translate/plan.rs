@@ -138,7 +138,7 @@ impl Planner<'_> {
                 }
                 Err(Blocked::Needs(other)) if self.fused.contains(&other) => {
                     return Err(Refusal::new(format!(
-                        "`{}` cannot be fused: the kernel of `{}` has other axes, and no place for it",
+                        "`{}` cannot be fused: the kernel that computes `{}` goes over other axes",
                         self.program.values[other].name, self.program.values[value].name
                     )));
                 }

@@ -85,7 +85,7 @@ fn steps_are_split_off_and_fused() {
         plan(&loss, &choices(&[], &["loss", "largest"])).map(|plan| plan.held).expect_err("a refusal");
     assert_eq!(
         refusal.what,
-        "`largest` cannot be fused: the kernel of `div` has other axes, and no place for it"
+        "`largest` cannot be fused: the kernel that computes `div` goes over other axes"
     );
     let unknown = choices(&["hidden", "gate", "weight"], &["nothing"]);
     assert_eq!(unknown.unknown(&[&norm]), ["gate", "weight", "nothing"]);
