@@ -78,6 +78,15 @@ class BatchNorm(torch.nn.Module):
         return self.norm(x)
 
 
+def standardized(x):
+    variance, mean = torch.var_mean(x, dim=-1, correction=1, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + 1e-6)
+
+
+def spread_of_columns(x):
+    return torch.std(x, dim=0), torch.var(x, dim=(0, 1), correction=0)
+
+
 def example_inputs_instance_norm():
     return (torch.randn(3, 5, 6, 10),)
 
@@ -182,6 +191,10 @@ def reversed_running_sum(x):
 
 def exclusive_running_sum(x):
     return torch.cumsum(F.pad(x, (1, 0))[:, :-1], dim=1)
+
+
+def shifted_running_sum(x):
+    return torch.cat((torch.zeros_like(x[:, :1]), torch.cumsum(x[:, :-1], dim=1)), dim=1)
 
 
 def example_inputs_masked_running_sum():

@@ -276,6 +276,35 @@ struct PlaceOfSmallest {
     }
 };
 
+// Elements of which there are `count`, and the squares of their differences from their mean, added up.
+struct Moments {
+    double count;
+    double mean;
+    double squares;
+};
+
+// Squares of differences from a mean that is known at the end: an element at a time (Welford), or two parts as one (Chan,
+// Golub and LeVeque).
+struct Squares {
+    KERNEL_INLINE static Moments start(float) { return {0.0, 0.0, 0.0}; }
+    KERNEL_INLINE static Moments of(Moments a, float value) {
+        const double count = a.count + 1.0;
+        const double difference = value - a.mean;
+        const double mean = a.mean + difference / count;
+        return {count, mean, a.squares + difference * (value - mean)};
+    }
+    KERNEL_INLINE static Moments of(Moments a, Moments b) {
+        const double count = a.count + b.count;
+        const double share = count > 0.0 ? b.count / count : 0.0;
+        const double difference = b.count > 0.0 ? b.mean - a.mean : 0.0;
+        return {count, a.mean + difference * share, a.squares + b.squares + difference * difference * (a.count * share)};
+    }
+};
+
+KERNEL_INLINE double mean_of(Moments found) {
+    return found.count > 0.0 ? found.mean : not_a_number();
+}
+
 // Numbers of a piece joined to what is known: in several chains, so that no step waits for the one before.
 template <typename Join, typename Known, typename Number>
 KERNEL_INLINE Known joined_with(Known known, const Number* numbers, int64_t count) {
@@ -303,6 +332,42 @@ KERNEL_INLINE Known joined_with(Known known, const Number* numbers, int64_t coun
         }
     }
     return known;
+}
+
+// The squares of a piece, which is at hand, in two passes over it.
+template <typename Join>
+KERNEL_INLINE Moments joined_with(Moments known, const float* numbers, int64_t count) {
+    constexpr int64_t kChainsOfPiece = 16;
+    double sums[kChainsOfPiece] = {};
+    double squares[kChainsOfPiece] = {};
+    const int64_t whole = count - count % kChainsOfPiece;
+    for (int64_t at = 0; at < whole; at += kChainsOfPiece) {
+        for (int64_t chain = 0; chain < kChainsOfPiece; ++chain) {
+            sums[chain] += numbers[at + chain];
+        }
+    }
+    for (int64_t at = whole; at < count; ++at) {
+        sums[at - whole] += numbers[at];
+    }
+    Moments piece{static_cast<double>(count), 0.0, 0.0};
+    for (int64_t chain = 0; chain < kChainsOfPiece; ++chain) {
+        piece.mean += sums[chain];
+    }
+    piece.mean = count > 0 ? piece.mean / static_cast<double>(count) : 0.0;
+    for (int64_t at = 0; at < whole; at += kChainsOfPiece) {
+        for (int64_t chain = 0; chain < kChainsOfPiece; ++chain) {
+            const double difference = numbers[at + chain] - piece.mean;
+            squares[chain] += difference * difference;
+        }
+    }
+    for (int64_t at = whole; at < count; ++at) {
+        const double difference = numbers[at] - piece.mean;
+        squares[at - whole] += difference * difference;
+    }
+    for (int64_t chain = 0; chain < kChainsOfPiece; ++chain) {
+        piece.squares += squares[chain];
+    }
+    return Join::of(known, piece);
 }
 
 } // namespace KERNEL_ISA

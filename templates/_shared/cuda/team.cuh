@@ -93,6 +93,44 @@ struct PlaceOfSmallest {
     }
 };
 
+// Elements of which there are `count`, and the squares of their differences from their mean, added up.
+struct alignas(16) Moments {
+    float count;
+    float mean;
+    float squares;
+};
+
+// Squares of differences from a mean that is known at the end: an element at a time (Welford), or two parts as one (Chan,
+// Golub and LeVeque). Neither takes a difference of large sums.
+struct Squares {
+    static __device__ __forceinline__ Moments start(float) { return {0.0f, 0.0f, 0.0f}; }
+    static __device__ __forceinline__ Moments start(Moments) { return {0.0f, 0.0f, 0.0f}; }
+    static __device__ __forceinline__ Moments of(Moments a, float value) {
+        const float count = a.count + 1.0f;
+        const float difference = value - a.mean;
+        const float mean = a.mean + __fdividef(difference, count);
+        return {count, mean, a.squares + difference * (value - mean)};
+    }
+    static __device__ __forceinline__ Moments of(Moments a, Moments b) {
+        const float count = a.count + b.count;
+        const float share = count > 0.0f ? b.count / count : 0.0f;
+        const float difference = b.count > 0.0f ? b.mean - a.mean : 0.0f;
+        return {count, a.mean + difference * share, a.squares + b.squares + difference * difference * (a.count * share)};
+    }
+};
+
+__device__ __forceinline__ float mean_of(Moments found) {
+    return found.count > 0.0f ? found.mean : steps::not_a_number();
+}
+__device__ __forceinline__ Moments moments_at(const float* from, long long place) {
+    return {from[place * 3], from[place * 3 + 1], from[place * 3 + 2]};
+}
+__device__ __forceinline__ void put_moments(Moments found, float* to, long long place) {
+    to[place * 3] = found.count;
+    to[place * 3 + 1] = found.mean;
+    to[place * 3 + 2] = found.squares;
+}
+
 template <typename Value>
 __device__ __forceinline__ Value from_lane_xor(Value value, int offset) {
     return __shfl_xor_sync(0xffffffffu, value, offset);
@@ -100,6 +138,9 @@ __device__ __forceinline__ Value from_lane_xor(Value value, int offset) {
 template <typename Index>
 __device__ __forceinline__ Found<Index> from_lane_xor(Found<Index> found, int offset) {
     return {from_lane_xor(found.value, offset), from_lane_xor(found.place, offset)};
+}
+__device__ __forceinline__ Moments from_lane_xor(Moments found, int offset) {
+    return {from_lane_xor(found.count, offset), from_lane_xor(found.mean, offset), from_lane_xor(found.squares, offset)};
 }
 
 // kLanes neighbors of a warp have an instance; with 0 the block has. With kAcross > 1 a block has as many neighboring

@@ -267,12 +267,15 @@ impl Builder<'_> {
         let level = self.kernel.nodes[node].level;
         let own = &self.program.values[value];
         let (name, origin) = (own.name.clone(), own.origin.clone());
-        let same = self.kernel.reductions.iter().position(|one| one.how == how && one.of == node);
+        // The mean comes with the squares of the differences from it.
+        let made = if how == Reduction::Mean { Reduction::Squares } else { how };
+        let same = self.kernel.reductions.iter().position(|one| one.how == made && one.of == node);
         let number = same.unwrap_or_else(|| {
-            self.kernel.reductions.push(Reduced { how, of: node, name, origin, level });
+            self.kernel.reductions.push(Reduced { how: made, of: node, name, origin, level });
             self.kernel.reductions.len() - 1
         });
-        let found = self.add(value, Expression::Reduced(number), level + 1, false);
+        let expression = if how == made { Expression::Reduced(number) } else { Expression::Mean(number) };
+        let found = self.add(value, expression, level + 1, false);
         self.reduced.insert(value, found);
         Ok(found)
     }

@@ -58,6 +58,8 @@ pub enum Expression {
     Operation(Op, Vec<NodeId>),
     /// The result of a reduction.
     Reduced(usize),
+    /// The mean that a reduction to `Squares` finds as well.
+    Mean(usize),
     /// The result of the scan, up to this place.
     Scanned,
 }

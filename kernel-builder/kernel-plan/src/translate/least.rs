@@ -5,7 +5,7 @@
 use super::kernel::{Buffer, Expression, Role};
 use super::length::Length;
 use super::plan::Plan;
-use super::program::{Program, Reduction, Symbol};
+use super::program::{Program, Symbol};
 
 /// Makes a function and its gradient take the same lengths.
 pub fn agree(function: (&mut Program, &Plan), gradient: (&mut Program, &Plan)) {
@@ -31,9 +31,8 @@ pub(super) fn least(program: &Program, plan: &Plan, symbol: &Symbol) -> i64 {
             _ => false,
         });
     // The sum of nothing is known; other reductions need an element.
-    let is_sum = |how: Reduction| matches!(how, Reduction::Sum | Reduction::Product);
     let is_reduced = plan.kernels.iter().any(|kernel| {
-        let needs = kernel.scan.is_some() || kernel.reductions.iter().any(|one| !is_sum(one.how));
+        let needs = kernel.scan.is_some() || kernel.reductions.iter().any(|one| !one.how.is_sum());
         needs && kernel.axes.iter().any(|axis| axis.role != Role::Parallel && uses(&axis.length))
     });
     // Drawn places are 0 and 1.

@@ -14,6 +14,8 @@ use super::length::Length;
 use super::plan::Plan;
 use super::program::{Class, Kind, Op, Program, Reduction, Value, ValueId};
 
+/// What becomes of an element in a sum of squares: its difference from a mean, a new mean, and a square.
+const STEPS_OF_SQUARES: i64 = 3;
 /// Functions that no argument makes negative.
 const NATURAL: &[&str] = &[
     "error_complement",
@@ -140,8 +142,7 @@ pub(super) fn terms(program: &Program, plan: &Plan) -> Vec<Length> {
     let mut texts: Vec<String> = Vec::new();
     let mut steps = 1;
     for kernel in &plan.kernels {
-        let summed =
-            kernel.reductions.iter().any(|one| matches!(one.how, Reduction::Sum | Reduction::Product));
+        let summed = kernel.reductions.iter().any(|one| one.how.is_sum());
         let role = if kernel.form() == Form::Scan { Role::Scanned } else { Role::Reduced };
         let length = kernel.length(role);
         let text = program.over_axes(&length);
@@ -152,6 +153,8 @@ pub(super) fn terms(program: &Program, plan: &Plan) -> Vec<Length> {
         let operations =
             kernel.nodes.iter().filter(|node| matches!(node.expression, Expression::Operation(..)));
         steps += i64::try_from(operations.count()).unwrap_or(i64::MAX);
+        let squares = kernel.reductions.iter().filter(|one| one.how == Reduction::Squares);
+        steps += STEPS_OF_SQUARES * i64::try_from(squares.count()).unwrap_or(i64::MAX);
     }
     sums.push(Length::number(steps));
     sums
@@ -193,9 +196,9 @@ fn of_value(known: &[ValueFacts], number: ValueId, value: &Value) -> ValueFacts 
         }
         Kind::Reduce(how, of, _) | Kind::Scan(how, of, _) => {
             let own = &known[*of];
-            let chooses = !matches!(how, Reduction::Sum | Reduction::Product);
+            let chooses = !how.is_sum();
             let sign = match how {
-                _ if how.is_place() => Sign::Natural,
+                _ if how.is_place() || *how == Reduction::Squares => Sign::Natural,
                 Reduction::Product if own.sign == Sign::Negative => Sign::Of(number),
                 _ => own.fixed_sign().unwrap_or(Sign::Of(number)),
             };
@@ -203,7 +206,8 @@ fn of_value(known: &[ValueFacts], number: ValueId, value: &Value) -> ValueFacts 
                 exact: how.is_place() || value.class != Class::Float || (own.exact && chooses),
                 from: own.from.iter().map(|(input, _)| (*input, Elements::Many)).collect(),
                 sign,
-                cancels: own.cancels,
+                // Elements are close to their mean where they are large.
+                cancels: own.cancels || *how == Reduction::Squares,
             }
         }
         Kind::Pointwise(op, of) => {

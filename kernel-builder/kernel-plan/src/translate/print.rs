@@ -84,6 +84,7 @@ impl Plan {
                         format!("{op:?}({})", list.join(", "))
                     }
                     Expression::Reduced(number) => format!("reduction {number}"),
+                    Expression::Mean(number) => format!("mean of reduction {number}"),
                     Expression::Scanned => "scan".to_owned(),
                 };
                 let _ = writeln!(text, "  e{node} {} = {what}", own.name);

@@ -128,12 +128,21 @@ pub enum Reduction {
     PlaceOfLargest,
     /// The place of the smallest.
     PlaceOfSmallest,
+    /// The mean, found together with `Squares`; of floats.
+    Mean,
+    /// The squares of the differences from the mean, added up, in one pass; of floats.
+    Squares,
 }
 
 impl Reduction {
     /// Whether its result is a place.
     pub fn is_place(self) -> bool {
         matches!(self, Self::PlaceOfLargest | Self::PlaceOfSmallest)
+    }
+
+    /// Whether it is a sum of some kind, which the sum of nothing is, too.
+    pub fn is_sum(self) -> bool {
+        matches!(self, Self::Sum | Self::Product | Self::Mean | Self::Squares)
     }
 }
 

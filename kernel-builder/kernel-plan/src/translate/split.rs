@@ -2,7 +2,7 @@
 //!
 //! Owns: that change of a program. Never: changes a result.
 
-use super::program::{Kind, Program, Value, ValueId};
+use super::program::{Kind, Program, Reduction, Value, ValueId};
 
 /// A sum over rows and columns, of elements that need a number of their row, becomes one over columns, and one over rows.
 pub(super) fn split(program: &Program) -> Program {
@@ -20,7 +20,7 @@ pub(super) fn split(program: &Program) -> Program {
             }
             Kind::Reduce(how, of, axes) => {
                 *of = renamed(*of);
-                if let Some(inner) = inner_axes(&values, *of, axes).filter(|_| !how.is_place()) {
+                if let Some(inner) = inner_axes(&values, *of, axes).filter(|_| is_of_parts(*how)) {
                     let outer: Vec<usize> =
                         axes.iter().filter(|axis| !inner.contains(axis)).copied().collect();
                     let shape = values[*of].shape.iter().enumerate();
@@ -49,6 +49,11 @@ pub(super) fn split(program: &Program) -> Program {
     }
     let concatenations = concatenations.into_iter().map(|(value, one)| (new[value], one)).collect();
     Program { values, outputs, concatenations, ..program.clone() }
+}
+
+/// Whether what parts come to gives the whole.
+fn is_of_parts(how: Reduction) -> bool {
+    !how.is_place() && !matches!(how, Reduction::Mean | Reduction::Squares)
 }
 
 /// The axes of a reduction that elements depend on, if they are some of these axes and not all.

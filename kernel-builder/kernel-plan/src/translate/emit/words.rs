@@ -24,7 +24,7 @@ infinity not_a_number is_nan is_infinite magnitude sign_of maximum minimum expon
 power_of_two logarithm logarithm_of_one_plus logarithm_2 logarithm_10 power square_root inverse_root logistic \
 error_function error_complement sine cosine tangent arcsine arccosine arctangent arctangent2 hyperbolic_sine \
 hyperbolic_cosine hyperbolic_tangent area_sine area_cosine area_tangent rounded rounded_down rounded_up \
-own instance instances is_one first step end share elements parts part i quotient scanned so_far before start steps_of truncated_float truncated remainder_of floor_quotient fmod_of number put load store element fetch keep keep_one \
+own instance instances is_one first step end left share elements parts part i quotient scanned so_far before start steps_of truncated_float truncated remainder_of floor_quotient fmod_of mean_of number put load store element fetch keep keep_one \
 from_float to_float steps team vector";
 
 /// Functions that steps.cuh also has as exact as a type.
@@ -152,11 +152,8 @@ impl<'a> Words<'a> {
             Expression::Load(..) | Expression::Number(_) | Expression::Scanned => self.operand(node).0,
             Expression::Quantity(quantity) => spell::quantity(quantity),
             Expression::Place(index) => self.index(index),
-            Expression::Reduced(number) => {
-                let found = &self.found[*number];
-                let place = if self.kernel.reductions[*number].how.is_place() { ".place" } else { "" };
-                format!("{found}{place}")
-            }
+            Expression::Reduced(number) => self.reduced(*number, &self.found[*number]),
+            Expression::Mean(number) => format!("mean_of({})", self.found[*number]),
             Expression::Operation(op, of) => {
                 let class = of.iter().map(|one| self.kernel.nodes[*one].class).max().unwrap_or(own.class);
                 let operands: Vec<Spelled> = of.iter().map(|one| self.operand(*one)).collect();
@@ -168,6 +165,15 @@ impl<'a> Words<'a> {
                     _ => spell::operation(*op, class, &operands).0,
                 }
             }
+        }
+    }
+
+    /// The result of a reduction, of what it has found.
+    pub(super) fn reduced(&self, number: usize, found: &str) -> String {
+        match self.kernel.reductions[number].how {
+            how if how.is_place() => format!("{found}.place"),
+            Reduction::Squares => format!("{found}.squares"),
+            _ => found.to_owned(),
         }
     }
 
@@ -218,6 +224,7 @@ impl<'a> Words<'a> {
             Reduction::Smallest => "Smallest",
             Reduction::PlaceOfLargest => "PlaceOfLargest",
             Reduction::PlaceOfSmallest => "PlaceOfSmallest",
+            Reduction::Mean | Reduction::Squares => "Squares",
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
             let axes = call.axes(1, "dim", of.shape(operand).len())?;
             let correction = call.float_or(9, "correction", 1.0)?;
             let keep = call.flag(9, "keepdim");
-            let (mean, _, squares) = moments(of, operand, &axes)?;
+            let (mean, squares) = moments(of, operand, &axes)?;
             let count = of.count(operand, &axes);
             let variance = if correction == 0.0 {
                 of.floats(Op::Divide, &[squares, count])?
@@ -135,15 +135,11 @@ fn norm(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
     of.reshaped(found, call.shape()?)
 }
 
-/// The mean, what elements differ from it by, and the sum of the squares of that, along some axes, which stay.
-fn moments(of: &mut Lowering, x: ValueId, axes: &[usize]) -> Result<(ValueId, ValueId, ValueId), Refusal> {
-    let count = of.count(x, axes);
-    let sum = of.named("total", |of| of.reduce(Reduction::Sum, x, axes, true))?;
-    let mean = of.named("mean", |of| of.floats(Op::Divide, &[sum, count]))?;
-    let difference = of.floats(Op::Subtract, &[x, mean])?;
-    let square = of.floats(Op::Multiply, &[difference, difference])?;
-    let squares = of.named("squares", |of| of.reduce(Reduction::Sum, square, axes, true))?;
-    Ok((mean, difference, squares))
+/// The mean, and the squares of what elements differ from it by, added up, along some axes, which stay.
+fn moments(of: &mut Lowering, x: ValueId, axes: &[usize]) -> Result<(ValueId, ValueId), Refusal> {
+    let mean = of.named("mean", |of| of.reduce(Reduction::Mean, x, axes, true))?;
+    let squares = of.named("squares", |of| of.reduce(Reduction::Squares, x, axes, true))?;
+    Ok((mean, squares))
 }
 
 /// Normalized elements, the mean and the inverse of the deviation.
@@ -154,7 +150,8 @@ fn normed(
     eps: f64,
 ) -> Result<(ValueId, ValueId, ValueId), Refusal> {
     let x = of.convert(x, Class::Float);
-    let (mean, difference, squares) = moments(of, x, axes)?;
+    let (mean, squares) = moments(of, x, axes)?;
+    let difference = of.floats(Op::Subtract, &[x, mean])?;
     let (count, eps) = (of.count(x, axes), of.float(eps));
     let variance = of.floats(Op::Divide, &[squares, count])?;
     let sum = of.floats(Op::Add, &[variance, eps])?;

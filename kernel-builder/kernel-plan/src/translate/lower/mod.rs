@@ -14,6 +14,7 @@ use super::traced::{TracedGraph, TracedNode, TracedSymbol};
 pub(super) mod axes;
 mod call;
 mod composite;
+mod concatenation;
 mod lowering;
 mod pointwise;
 mod reductions;

@@ -4,11 +4,11 @@
 
 use super::super::index::{Index, Part};
 use super::super::length::Length;
-use super::super::pieces::fit;
-use super::super::program::{Class, Concatenation, Kind, Op, ValueId};
+use super::super::program::{Class, Kind, Op, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
 use super::call::Call;
+use super::concatenation;
 use super::lowering::Lowering;
 
 pub(super) fn identity(rank: usize) -> Vec<Index> {
@@ -67,7 +67,7 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
             of.view(source, shape, place)
         }
         "diagonal" => diagonal(of, call)?,
-        "cat" => cat(of, call)?,
+        "cat" => concatenation::cat(of, call)?,
         "stack" => return Ok(None),
         "constant_pad_nd" => pad(of, call)?,
         "gather" => {
@@ -274,45 +274,6 @@ fn indexed(
     });
     let place = place.collect();
     gathered(of, source, shape, place, &computed)
-}
-
-fn cat(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
-    let Argument::List(all) = call.at(0) else { return Err(Refusal::new("a concatenation of one tensor")) };
-    let shape = call.shape()?;
-    let axis = match call.get(1, "dim") {
-        Argument::Absent => 0,
-        _ => call.axis(1, "dim", shape.len())?,
-    };
-    let place = along(of, &shape, axis);
-    let (mut pieces, mut parts, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
-    let mut start = Length::default();
-    let mut class = Class::Boolean;
-    for one in all {
-        let value = of.operand(one)?;
-        let length = of.shape(value)[axis].clone();
-        let begin = of.whole(&start);
-        let at = of.pointwise(Op::Subtract, &[place, begin], Class::Integer)?;
-        let mut index = identity(shape.len());
-        index[axis] = Index::part(Part::Computed(0));
-        let piece = gathered(of, value, shape.clone(), index, &[(at, axis)])?;
-        class = class.max(of.class(piece));
-        parts.push((value, start.clone()));
-        lengths.push(length.clone());
-        start = &start + &length;
-        pieces.push((piece, start.clone()));
-    }
-    let Some((last, _)) = pieces.pop() else { return Err(Refusal::new("a concatenation of nothing")) };
-    let mut whole = of.convert(last, class);
-    for (piece, end) in pieces.into_iter().rev() {
-        let (piece, end) = (of.convert(piece, class), of.whole(&end));
-        let is_before = of.pointwise(Op::Less, &[place, end], Class::Boolean)?;
-        whole = of.pointwise(Op::Choose, &[is_before, piece, whole], class)?;
-    }
-    if fit(&lengths) {
-        let pieces = parts.into_iter().map(|(part, start)| (of.convert(part, class), start)).collect();
-        of.concatenations.insert(whole, Concatenation { axis, pieces });
-    }
-    Ok(whole)
 }
 
 fn pad(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {

@@ -8,6 +8,7 @@ use super::super::super::index;
 use super::super::super::index::Index;
 use super::super::super::kernel::{Expression, NodeId, Role, Store};
 use super::super::super::length::Length;
+use super::super::super::program::Reduction;
 use super::super::words::{Lines, Words};
 use super::writer::Writer;
 
@@ -82,12 +83,15 @@ impl Writer<'_> {
                     None => continue,
                 },
                 Expression::Reduced(number) => {
-                    let place = if kernel.reductions[*number].how.is_place() { ".place" } else { "" };
+                    let found = format!("{}[j]", self.words.found[*number]);
                     format!(
-                        "static_cast<{}>({}[j]{place})",
+                        "static_cast<{}>({})",
                         Words::kind(own.class),
-                        self.words.found[*number]
+                        self.words.reduced(*number, &found)
                     )
+                }
+                Expression::Mean(number) => {
+                    format!("static_cast<float>(mean_of({}[j]))", self.words.found[*number])
                 }
                 Expression::Scanned => "scanned[j]".to_owned(),
                 _ if self.kept.contains(node) => format!("{}_piece[j]", self.words.nodes[*node]),
@@ -141,6 +145,8 @@ impl Writer<'_> {
             lines.add(depth, format!("{found}_terms[j] = {term};"));
         } else if one.how.is_place() {
             lines.add(depth, format!("{found}[j] = {join}::of({found}[j], Found{term});"));
+        } else if one.how == Reduction::Squares {
+            lines.add(depth, format!("{found}[j] = {join}::of({found}[j], {term});"));
         } else {
             let sample = Words::sample(one.how, self.kernel().nodes[one.of].class);
             let known = format!("decltype({join}::start({sample}))");

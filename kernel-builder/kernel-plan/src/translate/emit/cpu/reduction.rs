@@ -37,7 +37,9 @@ impl Writer<'_> {
                     let place = self.words.index(index);
                     format!("element<{}>({}, {place})", self.element(*buffer), self.pointer(*buffer))
                 }
-                Expression::Reduced(_) => format!("static_cast<{kind}>({})", self.words.value(node)),
+                Expression::Reduced(_) | Expression::Mean(_) => {
+                    format!("static_cast<{kind}>({})", self.words.value(node))
+                }
                 _ => self.words.value(node),
             };
             lines.add(2, format!("const {kind} {} = {value};", self.words.nodes[node]));

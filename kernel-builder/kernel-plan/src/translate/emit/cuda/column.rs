@@ -63,7 +63,7 @@ impl Writer<'_> {
                 Expression::Load(_, index) | Expression::Place(index) => {
                     index.uses(self.inner) || index.computed().iter().any(|one| found[*one])
                 }
-                Expression::Reduced(_) => true,
+                Expression::Reduced(_) | Expression::Mean(_) => true,
                 Expression::Operation(_, of) => of.iter().any(|one| found[*one]),
                 _ => false,
             };

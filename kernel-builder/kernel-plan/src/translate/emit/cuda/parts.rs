@@ -7,11 +7,14 @@ use std::fmt::Write as _;
 
 use super::super::super::kernel::{NodeId, Role};
 use super::super::super::length::Length;
-use super::super::super::program::{Class, Element, Tensor};
+use super::super::super::program::{Class, Element, Reduction, Tensor};
 use super::super::words::{Lines, Words};
 use super::launches::Launches;
 use super::writer::{Writer, stored, wrapped};
 use crate::units::Dtype;
+
+/// Numbers of a part of a sum of squares: how many elements there were, their mean, and the sum.
+const MOMENTS: i64 = 3;
 
 impl Writer<'_> {
     /// Whether several blocks may have an instance: where there is one round, and one result for each instance.
@@ -32,6 +35,21 @@ impl Writer<'_> {
             (format!("partial_{number}{}", self.suffix), element)
         })
         .collect()
+    }
+
+    /// Stores what a part has come to, at `place`.
+    fn keep_partial(&self, lines: &mut Lines, depth: usize) {
+        let reductions = &self.kernel().reductions;
+        for (number, (name, _)) in self.partial().iter().enumerate() {
+            let found = &self.words.found[number];
+            lines.add(
+                depth,
+                match reductions[number].how {
+                    Reduction::Squares => format!("put_moments({found}, {name}, place);"),
+                    _ => format!("{name}[place] = {found};"),
+                },
+            );
+        }
     }
 
     /// The parameters of the first of two stages, and the first argument of its launch.
@@ -88,12 +106,9 @@ impl Writer<'_> {
         self.instance_values(lines, 0, &mut known, &[]);
         self.round(lines, &rounds[0], &known, false);
         lines.add(1, "if (is_one && Own::lane() == 0) {");
-        for ((name, _), found) in self.partial().iter().zip(&self.words.found) {
-            lines.add(
-                2,
-                format!("{name}[static_cast<long long>(instance) * parts + blockIdx.x % parts] = {found};"),
-            );
-        }
+        lines
+            .add(2, "const long long place = static_cast<long long>(instance) * parts + blockIdx.x % parts;");
+        self.keep_partial(lines, 2);
         lines.add(1, "}");
         lines.add(0, "}");
     }
@@ -118,9 +133,7 @@ impl Writer<'_> {
         lines.add(0, "#pragma unroll");
         lines.add(2, "for (int j = 0; j < kElements; ++j) {");
         lines.add(3, "const long long place = (own + j) * parts + blockIdx.x % parts;");
-        for ((name, _), found) in self.partial().iter().zip(&self.words.found) {
-            lines.add(3, format!("{name}[place] = {found};"));
-        }
+        self.keep_partial(lines, 3);
         lines.add(2, "}");
         lines.add(1, "}");
         lines.add(0, "}");
@@ -156,14 +169,15 @@ impl Writer<'_> {
             lines.add(1, format!("auto {} = {start};", self.words.found[number]));
         }
         lines.add(1, "for (int part = Own::lane(); part < parts; part += Own::lanes()) {");
+        lines.add(2, "const long long place = static_cast<long long>(instance) * parts + part;");
         for (number, (name, _)) in self.partial().iter().enumerate() {
-            let (found, join) = (&self.words.found[number], Words::join(kernel.reductions[number].how));
-            lines.add(
-                2,
-                format!(
-                    "{found} = {join}::of({found}, {name}[static_cast<long long>(instance) * parts + part]);"
-                ),
-            );
+            let (found, how) = (&self.words.found[number], kernel.reductions[number].how);
+            let join = Words::join(how);
+            let value = match how {
+                Reduction::Squares => format!("moments_at({name}, place)"),
+                _ => format!("{name}[place]"),
+            };
+            lines.add(2, format!("{found} = {join}::of({found}, {value});"));
         }
         lines.add(1, "}");
         for (number, one) in kernel.reductions.iter().enumerate() {
@@ -191,8 +205,12 @@ impl Writer<'_> {
     ) {
         let suffix = &self.suffix;
         let partial = self.partial();
-        for (name, element) in &partial {
-            let shape = vec![self.kernel().length(Role::Parallel), Length::symbol(format!("parts{suffix}"))];
+        for ((name, element), reduction) in partial.iter().zip(&self.kernel().reductions) {
+            let mut shape =
+                vec![self.kernel().length(Role::Parallel), Length::symbol(format!("parts{suffix}"))];
+            if reduction.how == Reduction::Squares {
+                shape.push(Length::number(MOMENTS));
+            }
             launches.partial.push(Tensor { name: name.clone(), shape, element: *element });
         }
         let names: Vec<String> = partial.iter().map(|(name, _)| format!("\"{name}\"")).collect();

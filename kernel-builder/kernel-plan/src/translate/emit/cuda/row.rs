@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::super::super::kernel::{Expression, Form, NodeId, Role, Store};
 use super::super::super::length::Length;
-use super::super::super::program::Op;
+use super::super::super::program::{Op, Reduction};
 use super::super::words::{Lines, Words};
 use super::launches::Launches;
 use super::writer::{Held, Work, Writer};
@@ -20,6 +20,8 @@ pub(super) struct Round<'k> {
     terms: Vec<usize>,
     stores: Vec<&'k Store>,
     pub(super) held: Held,
+    /// Whether it goes from the end of a row to its beginning.
+    is_backward: bool,
 }
 
 /// Everything that is held in packs.
@@ -99,7 +101,10 @@ impl Writer<'_> {
                 round.held.packs.extend(held.packs.iter().filter(|node| made.contains(node)));
             }
             before.extend(&varying);
-            rounds.push(Round { terms, stores, held: Held { made: varying, ..held } });
+            // A search meets places in their order.
+            let is_search = terms.iter().any(|number| kernel.reductions[*number].how.is_place());
+            let is_backward = level % 2 == 1 && !is_search;
+            rounds.push(Round { terms, stores, held: Held { made: varying, ..held }, is_backward });
         }
         // Loads that are on their way together are not waited for one by one.
         let is_packed = |node: &&NodeId| self.is_packed_load(**node);
@@ -229,12 +234,18 @@ impl Writer<'_> {
         self.starts(lines, &round.terms);
         if !(round.terms.is_empty() && round.stores.is_empty()) {
             let at = self.at();
-            let next = if holds {
-                "start = kHeld > 0 ? end : start + kBatch * step"
+            if holds && round.is_backward {
+                lines.add(1, "// From the end of the row on, which was read last and is still in the cache.");
+                lines.add(1, "for (Index left = kHeld > 0 ? 1 : (end - first + kBatch * step - 1) / (kBatch * step); left > 0; --left) {");
+                lines.add(2, "const Index start = first + (left - 1) * (kBatch * step);");
             } else {
-                "start += kBatch * step"
-            };
-            lines.add(1, format!("for (Index start = first; start < end; {next}) {{"));
+                let next = if holds {
+                    "start = kHeld > 0 ? end : start + kBatch * step"
+                } else {
+                    "start += kBatch * step"
+                };
+                lines.add(1, format!("for (Index start = first; start < end; {next}) {{"));
+            }
             match (round.held.packs.is_empty(), holds) {
                 (true, _) => {}
                 (false, true) => {
@@ -275,9 +286,10 @@ impl Writer<'_> {
                 lines.add(1, format!("auto {found} = {start};"));
                 continue;
             }
-            let kind = match one.how.is_place() {
-                true => "Found<Index>",
-                false => Words::kind(kernel.nodes[one.of].class),
+            let kind = match one.how {
+                how if how.is_place() => "Found<Index>",
+                Reduction::Squares => "Moments",
+                _ => Words::kind(kernel.nodes[one.of].class),
             };
             lines.add(1, format!("{kind} {};", found.replace("[j]", "[kElements]")));
             lines.add(0, "#pragma unroll");
