@@ -10,10 +10,11 @@ The tasks' own sizes take gigabytes, so numbers at the top of a file are made sm
 and counts of channels and features from 48 on are divided, all alike, so that they still fit together. Where they do not, only
 the batch is smaller, or the batch is divided like the others. `new --from` then gets the task's `Model` as a class without arguments, with its example.
 
-With --own only the batch is made smaller, and op.toml gets a workload `own` with the task's own lengths in float32, which
---measure judges, tunes for --fill seconds and measures on a GPU, against eager PyTorch and torch.compile. The judge moves every
-result through memory several times, so the batch of `own` is halved until no tensor has more than 128 MiB. This needs PyTorch
-in the Python that runs the script, to ask the task for its shapes; no tensor is made.
+With --own only the batch is made smaller, so that the largest tensor of the example has 4M elements, and op.toml gets a
+workload `own` with the task's own lengths in float32, which --measure judges, tunes for --fill seconds and measures on a GPU,
+against eager PyTorch and torch.compile. The judge moves every result through memory several times, so the batch of `own` is
+halved until no tensor has more than 128 MiB. This needs PyTorch in the Python that runs the script, to ask the task for its
+shapes; no tensor is made.
 
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
 `kernels`, `notes`, `error` (code and message), with --verify the same of `verify --backend cpu`, and with --measure the same of
@@ -53,14 +54,16 @@ BATCHES = ("batch", "batch_size")
 PLACES = ("depth", "height", "width")
 #: Bytes of the largest tensor of the workload `own`.
 LARGEST = 128 << 20
+#: Elements of the largest tensor of an example with --own: the plan follows from whether rows are few.
+EXAMPLE = 4 << 20
 
 
-def smaller(name, value, what):
-    """The size that a number at the top of a task gets."""
+def smaller(name, value, what, share):
+    """The size that a number at the top of a task gets; `share` of a batch stays."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if name in BATCHES and what != ALIKE:
-        return 2
+        return max(2, int(value * share))
     if what == BATCH:
         return value
     if name in PLACES:
@@ -71,8 +74,8 @@ def smaller(name, value, what):
     return value
 
 
-def task(text, what):
-    """The text of a task with smaller sizes, as a class without arguments that has an example."""
+def task(text, what, share=0):
+    """The text of a task with smaller sizes, as a class without arguments that has an example; `share` of a batch stays."""
     tree = ast.parse(text)
     for node in tree.body:
         if not isinstance(node, ast.Assign):
@@ -84,9 +87,9 @@ def task(text, what):
         target = node.targets[0]
         if isinstance(value, tuple):
             names = target.elts if isinstance(target, ast.Tuple) else [target] * len(value)
-            value = tuple(smaller(getattr(name, "id", ""), one, what) for name, one in zip(names, value, strict=True))
+            value = tuple(smaller(getattr(name, "id", ""), one, what, share) for name, one in zip(names, value, strict=True))
         else:
-            value = smaller(getattr(target, "id", ""), value, what)
+            value = smaller(getattr(target, "id", ""), value, what, share)
         node.value = ast.parse(repr(value), mode="eval").body
     return ast.unparse(ast.fix_missing_locations(tree)) + WRAPPED
 
@@ -104,14 +107,19 @@ def run(program, words):
     return said, result
 
 
-def own_lengths(path, op):
-    """The axes of a project at the sizes of its task, or why it has none."""
+def own_inputs(path):
+    """The tensors of a task at its own sizes, without elements."""
     import torch
 
     space = {"__name__": "task"}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), space)
     with torch.device("meta"):
-        tensors = [one for one in space["get_inputs"]() if isinstance(one, torch.Tensor)]
+        return [one for one in space["get_inputs"]() if isinstance(one, torch.Tensor)]
+
+
+def own_lengths(path, op):
+    """The axes of a project at the sizes of its task, or why it has none."""
+    tensors = own_inputs(path)
     axes, found = op.get("axes", {}), {}
     for (name, tensor), own in zip(op["inputs"].items(), tensors, strict=False):
         if len(tensor["shape"]) != own.dim():
@@ -215,8 +223,9 @@ def made(options, path):
     """The line of a task."""
     file, project = options.out / "tasks" / path.name, project_of(options, path)
     file.parent.mkdir(parents=True, exist_ok=True)
+    share = EXAMPLE / max(one.numel() for one in own_inputs(path)) if options.own else 0
     for what in (BATCH, EVERYTHING, ALIKE) if options.own else (EVERYTHING, BATCH, ALIKE):
-        file.write_text(task(path.read_text(encoding="utf-8"), what), encoding="utf-8")
+        file.write_text(task(path.read_text(encoding="utf-8"), what, min(share, 1)), encoding="utf-8")
         shutil.rmtree(project, ignore_errors=True)
         row, result = run(options.program, ["new", "bench/task", project, "--from", f"{file}:Task", "--no-git", "--offline"])
         # The sizes of some tasks fit together only as they are.

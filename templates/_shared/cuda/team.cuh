@@ -143,22 +143,74 @@ __device__ __forceinline__ Moments from_lane_xor(Moments found, int offset) {
     return {from_lane_xor(found.count, offset), from_lane_xor(found.mean, offset), from_lane_xor(found.squares, offset)};
 }
 
-// kLanes neighbors of a warp have an instance; with 0 the block has. With kAcross > 1 a block has as many neighboring
-// instances: thread t has that of t % kAcross, so that neighbors read neighbors.
+// The blocks of a cluster, which capability 9.0 and later have: they run at once, and write to each other's shared memory.
+namespace cluster {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+__device__ __forceinline__ int blocks() {
+    unsigned number;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(number));
+    return static_cast<int>(number);
+}
+__device__ __forceinline__ int block() {
+    unsigned number;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(number));
+    return static_cast<int>(number);
+}
+// Waits for all threads of the cluster; what they have written is there then.
+__device__ __forceinline__ void wait() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// A place in shared memory, in that of another block.
+template <typename Value>
+__device__ __forceinline__ Value* of_block(Value* own, int block) {
+    unsigned long long there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(reinterpret_cast<unsigned long long>(own)), "r"(block));
+    return reinterpret_cast<Value*>(there);
+}
+#else
+__device__ __forceinline__ int blocks() { return 1; }
+__device__ __forceinline__ int block() { return 0; }
+__device__ __forceinline__ void wait() {}
+template <typename Value>
+__device__ __forceinline__ Value* of_block(Value* own, int) {
+    return own;
+}
+#endif
+}  // namespace cluster
+
+// In place of a number of lanes: the blocks of a cluster have an instance.
+constexpr int kOfCluster = -1;
+
+// kLanes neighbors of a warp have an instance; with 0 the block has, and with kOfCluster a cluster. With kAcross > 1 a block
+// has as many neighboring instances: thread t has that of t % kAcross, so that neighbors read neighbors.
 template <int kAcross, int kLanes>
 struct Team {
     static constexpr bool kIsBlock = kLanes == 0;
+    static constexpr bool kIsCluster = kLanes == kOfCluster;
 
     static __device__ __forceinline__ int lanes() {
-        return kAcross > 1 ? static_cast<int>(blockDim.x) / kAcross
-                           : (kLanes > 0 ? kLanes : static_cast<int>(blockDim.x));
+        if constexpr (kIsCluster) {
+            return cluster::blocks() * static_cast<int>(blockDim.x);
+        } else if constexpr (kAcross > 1) {
+            return static_cast<int>(blockDim.x) / kAcross;
+        } else {
+            return kLanes > 0 ? kLanes : static_cast<int>(blockDim.x);
+        }
     }
     static __device__ __forceinline__ int lane() {
-        return kAcross > 1 ? static_cast<int>(threadIdx.x) / kAcross
-                           : (kLanes > 0 ? static_cast<int>(threadIdx.x) % kLanes : static_cast<int>(threadIdx.x));
+        const int thread = static_cast<int>(threadIdx.x);
+        if constexpr (kIsCluster) {
+            return cluster::block() * static_cast<int>(blockDim.x) + thread;
+        } else if constexpr (kAcross > 1) {
+            return thread / kAcross;
+        } else {
+            return kLanes > 0 ? thread % kLanes : thread;
+        }
     }
     static __device__ __forceinline__ long long instance(long long block) {
-        if constexpr (kAcross > 1) {
+        if constexpr (kIsCluster) {
+            return block / cluster::blocks();
+        } else if constexpr (kAcross > 1) {
             return block * kAcross + threadIdx.x % kAcross;
         } else if constexpr (kLanes > 0) {
             return block * (blockDim.x / kLanes) + threadIdx.x / kLanes;
@@ -175,7 +227,7 @@ struct Team {
         for (int offset = kNeighbors / 2; offset > 0; offset /= 2) {
             value = Join::of(value, from_lane_xor(value, offset));
         }
-        if constexpr (kLanes == 0) {
+        if constexpr (kLanes <= 0) {
             __shared__ Value of_warps[kWarp];
             const int lane = threadIdx.x % kWarp;
             __syncthreads();
@@ -188,6 +240,19 @@ struct Team {
 #pragma unroll
             for (int offset = kWarp / 2; offset > 0; offset /= 2) {
                 value = Join::of(value, from_lane_xor(value, offset));
+            }
+        }
+        if constexpr (kIsCluster) {
+            __shared__ Value of_blocks[kWarp];
+            // Every block has begun, and has read what there was.
+            cluster::wait();
+            if (static_cast<int>(threadIdx.x) < cluster::blocks()) {
+                *cluster::of_block(&of_blocks[cluster::block()], threadIdx.x) = value;
+            }
+            cluster::wait();
+            value = of_blocks[0];
+            for (int block = 1; block < cluster::blocks(); ++block) {
+                value = Join::of(value, of_blocks[block]);
             }
         }
         return value;

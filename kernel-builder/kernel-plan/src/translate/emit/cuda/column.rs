@@ -193,8 +193,8 @@ impl Writer<'_> {
         if self.is_divided() {
             let _ = writeln!(
                 launches.lets,
-                "# Blocks that share a result: several if there are few results of many elements. One has as many threads as several of rows.\n\
-                 parts{suffix} = \"max(1, min(min(spread / 4 / max(blocks{suffix}, 1), ({elements}) / 128), 1024))\""
+                "# Blocks that share a result: several if there are few results of many elements.\n\
+                 parts{suffix} = \"max(1, min(min(spread * 128 / column_threads / max(blocks{suffix}, 1), ({elements}) * 4 / column_threads), 1024))\""
             );
             whole = format!(" and parts{suffix} == 1");
             self.launch_parts(launches, false, first, &instances, &format!("blocks{suffix}"));

@@ -72,6 +72,9 @@ fn tune(plan: &Plan, lets: &str) -> String {
     // With more packs, more loads are on their way together; where a row is kept for its results, registers are few.
     let writes_rows = plan.kernels.iter().any(|one| one.form() == Form::Row && one.writes_all());
     let units = if writes_rows { 2 } else { 4 };
+    // Searches join more between their threads, and do better with more elements for each.
+    let searches = plan.kernels.iter().flat_map(|one| &one.reductions).any(|one| one.how.is_place());
+    let column_threads = if searches { 512 } else { 128 };
     let settings = [
         (
             pointwise || rows || scans_rows,
@@ -97,7 +100,35 @@ fn tune(plan: &Plan, lets: &str) -> String {
             "[8, 16, 32]",
             32,
         ),
-        (rows || scans_rows, "Threads of a row that is not held.", "threads", "[128, 256, 512, 1024]", 256),
+        (rows, "Threads of a row that is not held.", "threads", "[128, 256, 512, 1024]", 1024),
+        (
+            lets.contains("part_threads"),
+            "Threads of a part of a row.",
+            "part_threads",
+            "[128, 256, 512, 1024]",
+            256,
+        ),
+        (
+            scans_rows,
+            "Threads of a long row that is scanned.",
+            "scan_row_threads",
+            "[128, 256, 512, 1024]",
+            512,
+        ),
+        (
+            lets.contains("clusters"),
+            "The most blocks of a cluster that holds a longer row. 1: none does. Clusters need capability 9.0.",
+            "clusters",
+            "[1, 2, 4, 8]",
+            1,
+        ),
+        (
+            lets.contains("clusters"),
+            "Threads of a block of a cluster.",
+            "cluster_threads",
+            "[256, 512, 1024]",
+            512,
+        ),
         (
             has(Form::Column),
             "Bytes of a thread's neighboring columns, of the widest tensor.",
@@ -110,7 +141,7 @@ fn tune(plan: &Plan, lets: &str) -> String {
             "Threads of a block, of which 32 are neighbors.",
             "column_threads",
             "[128, 256, 512, 1024]",
-            512,
+            column_threads,
         ),
         (
             scans_columns,
@@ -124,7 +155,7 @@ fn tune(plan: &Plan, lets: &str) -> String {
             "Results of many elements are divided among blocks where there are fewer blocks than this.",
             "spread",
             "[0, 132, 264, 528, 1056]",
-            528,
+            1056,
         ),
     ];
     let mut text = String::from("[tune]\n");

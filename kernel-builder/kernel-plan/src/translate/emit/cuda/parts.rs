@@ -221,7 +221,7 @@ impl Writer<'_> {
         arguments.push(format!("{{ i32 = \"parts{suffix}\" }}"));
         let arguments = arguments.join(", ");
         let (threads, elements) = if row {
-            ("threads", format!("access{suffix}"))
+            ("part_threads", format!("access{suffix}"))
         } else {
             ("column_threads", format!("columns{suffix}"))
         };

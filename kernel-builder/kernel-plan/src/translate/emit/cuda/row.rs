@@ -24,6 +24,13 @@ pub(super) struct Round<'k> {
     is_backward: bool,
 }
 
+impl Round<'_> {
+    /// Whether it has nothing to do.
+    fn is_empty(&self) -> bool {
+        self.terms.is_empty() && self.stores.is_empty()
+    }
+}
+
 /// Everything that is held in packs.
 fn held_packs(rounds: &[Round<'_>]) -> BTreeSet<NodeId> {
     rounds.iter().flat_map(|round| round.held.packs.iter().copied()).collect()
@@ -64,7 +71,7 @@ impl Writer<'_> {
             self.row_parts(lines);
             self.join_parts(lines);
         }
-        self.launch_rows(launches, &instances, &elements);
+        self.launch_rows(launches, &instances, &elements, &rounds);
     }
 
     /// The instance of a thread, if it has one.
@@ -232,7 +239,7 @@ impl Writer<'_> {
     /// The reductions of a round, and the results of every element that come with the last one.
     pub(super) fn round(&self, lines: &mut Lines, round: &Round<'_>, known: &BTreeSet<NodeId>, holds: bool) {
         self.starts(lines, &round.terms);
-        if !(round.terms.is_empty() && round.stores.is_empty()) {
+        if !round.is_empty() {
             let at = self.at();
             if holds && round.is_backward {
                 lines.add(1, "// From the end of the row on, which was read last and is still in the cache.");
@@ -347,7 +354,13 @@ impl Writer<'_> {
         }
     }
 
-    fn launch_rows(&self, launches: &mut Launches, instances: &Length, elements: &Length) {
+    fn launch_rows(
+        &self,
+        launches: &mut Launches,
+        instances: &Length,
+        elements: &Length,
+        rounds: &[Round<'_>],
+    ) {
         let suffix = &self.suffix;
         let program = self.words.program;
         let (instances, elements) = (program.over_axes(instances), program.over_axes(elements));
@@ -374,13 +387,27 @@ impl Writer<'_> {
             let _ = writeln!(
                 launches.lets,
                 "# Blocks that share a result: several if there are few results of many elements.\n\
-                 parts{suffix} = \"max(1, min(min(spread / max({instances}, 1), ({elements}) / 4096), 1024))\""
+                 parts{suffix} = \"max(1, min(min(spread / max({instances}, 1), ({elements}) / (32 * part_threads)), 1024))\""
             );
             whole = format!("parts{suffix} == 1 and ");
             self.launch_parts(launches, true, first, &instances, &format!("({instances})"));
         }
         launches.uses_few = true;
         let by_block = format!("not by_warp{suffix} and ");
+        // A row that is read once gains nothing from being held.
+        let packs = held_packs(rounds).len();
+        let mut not_by_cluster = String::new();
+        if packs > 0 && rounds.iter().filter(|round| !round.is_empty()).count() > 1 {
+            let _ = writeln!(
+                launches.lets,
+                "# Packs of a thread of a longer row that a cluster holds, and blocks of it.\n\
+                 most{suffix} = \"max(1, min(8 * pack{suffix} / access{suffix}, 32) / {packs})\"\n\
+                 cluster{suffix} = \"ceil_div(packs{suffix}, cluster_threads * most{suffix})\"\n\
+                 by_cluster{suffix} = \"not held{suffix} and not reread and cluster{suffix} <= clusters and clusters > 1\""
+            );
+            self.launch_clusters(launches, first, &instances, &format!("{whole}{by_block}"));
+            not_by_cluster = format!("not by_cluster{suffix} and ");
+        }
         let kinds = [
             (
                 "Short rows: several share a block.",
@@ -407,7 +434,7 @@ impl Writer<'_> {
                 "0".to_owned(),
                 instances.clone(),
                 "\"threads\"".to_owned(),
-                format!("{by_block}not held{suffix}"),
+                format!("{by_block}{not_by_cluster}not held{suffix}"),
             ),
         ];
         for (words, block, lanes, held, grid, threads, when) in kinds {
@@ -421,6 +448,24 @@ impl Writer<'_> {
                     self.arguments(index),
                 );
             }
+        }
+    }
+    /// Rows that the blocks of a cluster hold together.
+    fn launch_clusters(&self, launches: &mut Launches, first: &str, instances: &str, when: &str) {
+        let suffix = &self.suffix;
+        let held = format!("ceil_div(packs{suffix}, cluster_threads * max(1, cluster{suffix}))");
+        launches.kernels += "\n# Rows that the blocks of a cluster hold, on GPUs that have clusters.";
+        for (index, condition) in [("i32", "few"), ("i64", "not few")] {
+            let _ = write!(
+                launches.kernels,
+                "\n[[launch.kernel]]\nentry = \"{}::{}\"\n\
+                 template = [{first}\"cluster_threads\", -1, \"access{suffix}\", \"{held}\", \"{index}\"]\n\
+                 grid = [\"({instances}) * cluster{suffix}\"]\nblock = [\"cluster_threads\"]\n\
+                 cluster = [\"cluster{suffix}\"]\nargs = [{}]\nwhen = \"{condition} and {when}by_cluster{suffix}\"\n",
+                self.space,
+                self.name,
+                self.arguments(index),
+            );
         }
     }
 }

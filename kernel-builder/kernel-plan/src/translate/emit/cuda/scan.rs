@@ -147,7 +147,14 @@ impl Writer<'_> {
         launches.uses_few = true;
         let kinds = [
             ("Short rows: a warp each.", "128", "32", format!("ceil_div({instances}, 4)"), "128", ""),
-            ("Long rows: a block each.", "\"threads\"", "0", instances, "\"threads\"", "not "),
+            (
+                "Long rows: a block each.",
+                "\"scan_row_threads\"",
+                "0",
+                instances,
+                "\"scan_row_threads\"",
+                "not ",
+            ),
         ];
         for (words, block, lanes, grid, threads, word) in kinds {
             let _ = write!(launches.kernels, "\n# {words}");
