@@ -72,9 +72,12 @@ fn tune(plan: &Plan, lets: &str) -> String {
     // With more packs, more loads are on their way together; where a row is kept for its results, registers are few.
     let writes_rows = plan.kernels.iter().any(|one| one.form() == Form::Row && one.writes_all());
     let units = if writes_rows { 2 } else { 4 };
-    // Searches join more between their threads, and do better with more elements for each.
-    let searches = plan.kernels.iter().flat_map(|one| &one.reductions).any(|one| one.how.is_place());
-    let column_threads = if searches { 512 } else { 128 };
+    // Searches join more between their threads, and a column that is held needs registers of many threads.
+    let is_wide = |one: &Kernel| {
+        one.form() == Form::Column
+            && (one.writes_all() || one.reductions.iter().any(|one| one.how.is_place()))
+    };
+    let column_threads = if plan.kernels.iter().any(is_wide) { 512 } else { 128 };
     let settings = [
         (
             pointwise || rows || scans_rows,
