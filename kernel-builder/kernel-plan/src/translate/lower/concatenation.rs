@@ -12,8 +12,15 @@ use super::call::Call;
 use super::lowering::Lowering;
 use super::views::{along, gathered, identity};
 
-/// The value of `cat`.
-pub(super) fn cat(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
+/// The value of an operator of this file.
+pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Option<ValueId>, Refusal> {
+    match name.split('.').next() {
+        Some("cat") => cat(of, call).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn cat(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
     let Argument::List(all) = call.at(0) else { return Err(Refusal::new("a concatenation of one tensor")) };
     let shape = call.shape()?;
     let axis = match call.get(1, "dim") {

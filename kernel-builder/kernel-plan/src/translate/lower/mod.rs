@@ -175,6 +175,9 @@ impl Lowering {
         if let Some(found) = views::meaning(self, &name, &call)? {
             return Ok(vec![found]);
         }
+        if let Some(found) = concatenation::meaning(self, &name, &call)? {
+            return Ok(vec![found]);
+        }
         if let Some(found) = scatters::meaning(self, &name, &call)? {
             return Ok(vec![found]);
         }

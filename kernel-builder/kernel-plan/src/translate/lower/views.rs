@@ -8,7 +8,6 @@ use super::super::program::{Class, Kind, Op, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
 use super::call::Call;
-use super::concatenation;
 use super::lowering::Lowering;
 
 pub(super) fn identity(rank: usize) -> Vec<Index> {
@@ -67,7 +66,6 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
             of.view(source, shape, place)
         }
         "diagonal" => diagonal(of, call)?,
-        "cat" => concatenation::cat(of, call)?,
         "stack" => return Ok(None),
         "constant_pad_nd" => pad(of, call)?,
         "gather" => {
