@@ -70,9 +70,10 @@ LIBRARY = frozenset(("addmm", "baddbmm", "bmm", "convolution", "mm"))
 
 
 def library_operator(torch: ModuleType, subject: Subject) -> str | None:
-    """A product or a convolution that a module calls on the person's example; none where it does not run on that alone."""
+    """A product or a convolution that a module calls on the person's example; none if it does not run on shapes alone."""
     if not (subject.is_module and subject.example_values):
         return None
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
     found: list[str] = []
@@ -84,9 +85,15 @@ def library_operator(torch: ModuleType, subject: Subject) -> str | None:
             found.append(func.name().split("::")[-1].split(".")[0])
             return func(*args, **(kwargs or {}))
 
+    # An example of a gigabyte would take a minute; shapes are enough.
+    shapes = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with torch.no_grad(), Seen():
-            subject.instance(**subject.example_values)
+        example = {
+            name: shapes.from_tensor(one) if isinstance(one, torch.Tensor) else one
+            for name, one in subject.example_values.items()
+        }
+        with torch.no_grad(), shapes, Seen():
+            subject.instance(**example)
     except Exception:  # the attempts say why it does not run
         return None
     return next((name for name in found if name in LIBRARY), None)
