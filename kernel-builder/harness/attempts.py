@@ -105,6 +105,8 @@ class Attempts:
     def __init__(self, torch: ModuleType, subject: Subject) -> None:
         self.torch, self.subject = torch, subject
         self.constants: dict[str, list[float]] = {}
+        # The shapes of a call's arguments, by template, form, lengths and scalars.
+        self.argument_shapes: dict[tuple[Any, ...], list[list[int]]] = {}
         # A search of all orders and lengths takes a minute for a module with large weights.
         self.library = library_operator(torch, subject)
 
@@ -167,22 +169,31 @@ class Attempts:
         """The person's results and the wanted ones of one call; both in float64."""
         torch = self.torch
         scalars, own, lengths = self.prepared(reference, form, attempt, number, turn)
+        names = attempt["order"]
+        # Another order of the same tensors mostly fails by their shapes, and needs no values.
+        key = (reference.name, reference.forms.index(form), split, *lengths.items(), *scalars.items())
+        if key in self.argument_shapes:
+            self.refuse_shapes(names, self.argument_shapes[key])
         inputs = reference.inputs(form, lengths, kind, scalars, 1000 * number + turn + len(kind))
         tensors = split_first(reference, lengths, split, reference.arguments(form, inputs, lengths, scalars))
+        self.argument_shapes[key] = [list(one.shape) for one in tensors]
+        self.refuse_shapes(names, self.argument_shapes[key])
         wanted = split_first(reference, lengths, split, reference.results(form, inputs, lengths, scalars))
-        names = attempt["order"]
-        known = {**self.subject.example_shapes, **{key: list(one.shape) for key, one in self.subject.state.items()}}
-        for name, tensor in zip(names, tensors):
-            if name in self.subject.state and known[name] != list(tensor.shape):
-                raise ValueError(f"`{name}` has the shape {known[name]}")
-            if name in self.subject.example_shapes and len(known[name]) != tensor.dim():
-                raise ValueError(f"the example of `{name}` has {len(known[name])} axes")
         called = self.subject.callable(names, own)
         copies = [one.clone() for one in tensors]
         with torch.no_grad():
             got = flat(called(*copies))
         written = [name for name, copy, one in zip(names, copies, tensors) if not alike(torch, copy, one)]
         return got, wanted, written, copies, called
+
+    def refuse_shapes(self, names: Sequence[str], shapes: list[list[int]]) -> None:
+        """Raises ValueError where tensors of a module have other shapes, or those of the example another number of axes."""
+        known = {**self.subject.example_shapes, **{key: list(one.shape) for key, one in self.subject.state.items()}}
+        for name, shape in zip(names, shapes):
+            if name in self.subject.state and known[name] != shape:
+                raise ValueError(f"`{name}` has the shape {known[name]}")
+            if name in self.subject.example_shapes and len(known[name]) != len(shape):
+                raise ValueError(f"the example of `{name}` has {len(known[name])} axes")
 
     def orders(self, form: Form) -> list[tuple[str, ...]]:
         """The slots of the person's function in the order of the form's arguments; those without default all occur."""
