@@ -70,9 +70,10 @@ LIBRARY = frozenset(("addmm", "baddbmm", "bmm", "convolution", "mm"))
 
 
 def library_operator(torch: ModuleType, subject: Subject) -> str | None:
-    """A product or a convolution that a module calls on the person's example; none where it does not run on that alone."""
+    """A product or a convolution that a module calls on the person's example; none if it does not run on shapes alone."""
     if not (subject.is_module and subject.example_values):
         return None
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
     found: list[str] = []
@@ -84,9 +85,15 @@ def library_operator(torch: ModuleType, subject: Subject) -> str | None:
             found.append(func.name().split("::")[-1].split(".")[0])
             return func(*args, **(kwargs or {}))
 
+    # An example of a gigabyte would take a minute; shapes are enough.
+    shapes = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with torch.no_grad(), Seen():
-            subject.instance(**subject.example_values)
+        example = {
+            name: shapes.from_tensor(one) if isinstance(one, torch.Tensor) else one
+            for name, one in subject.example_values.items()
+        }
+        with torch.no_grad(), shapes, Seen():
+            subject.instance(**example)
     except Exception:  # the attempts say why it does not run
         return None
     return next((name for name in found if name in LIBRARY), None)
@@ -98,6 +105,8 @@ class Attempts:
     def __init__(self, torch: ModuleType, subject: Subject) -> None:
         self.torch, self.subject = torch, subject
         self.constants: dict[str, list[float]] = {}
+        # The shapes of a call's arguments, by template, form, lengths and scalars.
+        self.argument_shapes: dict[tuple[Any, ...], list[list[int]]] = {}
         # A search of all orders and lengths takes a minute for a module with large weights.
         self.library = library_operator(torch, subject)
 
@@ -160,22 +169,31 @@ class Attempts:
         """The person's results and the wanted ones of one call; both in float64."""
         torch = self.torch
         scalars, own, lengths = self.prepared(reference, form, attempt, number, turn)
+        names = attempt["order"]
+        # Another order of the same tensors mostly fails by their shapes, and needs no values.
+        key = (reference.name, reference.forms.index(form), split, *lengths.items(), *scalars.items())
+        if key in self.argument_shapes:
+            self.refuse_shapes(names, self.argument_shapes[key])
         inputs = reference.inputs(form, lengths, kind, scalars, 1000 * number + turn + len(kind))
         tensors = split_first(reference, lengths, split, reference.arguments(form, inputs, lengths, scalars))
+        self.argument_shapes[key] = [list(one.shape) for one in tensors]
+        self.refuse_shapes(names, self.argument_shapes[key])
         wanted = split_first(reference, lengths, split, reference.results(form, inputs, lengths, scalars))
-        names = attempt["order"]
-        known = {**self.subject.example_shapes, **{key: list(one.shape) for key, one in self.subject.state.items()}}
-        for name, tensor in zip(names, tensors):
-            if name in self.subject.state and known[name] != list(tensor.shape):
-                raise ValueError(f"`{name}` has the shape {known[name]}")
-            if name in self.subject.example_shapes and len(known[name]) != tensor.dim():
-                raise ValueError(f"the example of `{name}` has {len(known[name])} axes")
         called = self.subject.callable(names, own)
         copies = [one.clone() for one in tensors]
         with torch.no_grad():
             got = flat(called(*copies))
         written = [name for name, copy, one in zip(names, copies, tensors) if not alike(torch, copy, one)]
         return got, wanted, written, copies, called
+
+    def refuse_shapes(self, names: Sequence[str], shapes: list[list[int]]) -> None:
+        """Raises ValueError where tensors of a module have other shapes, or those of the example another number of axes."""
+        known = {**self.subject.example_shapes, **{key: list(one.shape) for key, one in self.subject.state.items()}}
+        for name, shape in zip(names, shapes):
+            if name in self.subject.state and known[name] != shape:
+                raise ValueError(f"`{name}` has the shape {known[name]}")
+            if name in self.subject.example_shapes and len(known[name]) != len(shape):
+                raise ValueError(f"the example of `{name}` has {len(known[name])} axes")
 
     def orders(self, form: Form) -> list[tuple[str, ...]]:
         """The slots of the person's function in the order of the form's arguments; those without default all occur."""

@@ -15,6 +15,8 @@ from torch._guards import detect_fake_mode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx  # pyright: ignore[reportUnknownVariableType]
 
+from bounds import MOST_OPERATORS, Bounded
+from derivatives import Differentiated
 from exported import Described, GraphReport, Untranslated, identifier, is_operator, table
 
 if TYPE_CHECKING:
@@ -81,8 +83,9 @@ def joint(
             own[place] = own[place].detach().requires_grad_()
         # Nodes of the backward pass remember the lines of the forward pass.
         lines = torch.autograd.detect_anomaly(check_nan=False)
-        with torch.enable_grad(), traceback.preserve_node_meta(), lines:
-            results: Any = torch.fx.Interpreter(exported.graph_module).run(*own)
+        bounded = Bounded(f"PyTorch computes it with more than {MOST_OPERATORS} operators")
+        with torch.enable_grad(), traceback.preserve_node_meta(), lines, bounded:
+            results: Any = Differentiated(exported.graph_module).run(*own)
             chosen: list[Tensor] = [results[place] for place in differentiable]
             remember_lines([one.grad_fn for one in chosen])
             return torch.autograd.grad(chosen, [own[place] for place in wanted], gradients, allow_unused=True)

@@ -2,7 +2,8 @@
 
 Owns: the job and the report. Never: decides what fits; it says what it saw.
 
-One job as JSON on standard input; for each of its names a report on standard output, a line of JSON. An attempt is a
+One job as JSON on standard input; for each of its names a report on standard output, a line of JSON, and before it a line
+`{"doing": ...}` for each step. An attempt is a
 form of a template (how a call of its operation is written), an order of the person's parameters, and values for the
 numbers. One that is far off at the first inputs is not tried on more.
 """
@@ -17,6 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from torch import Tensor
@@ -58,14 +60,15 @@ def finite(value: Any) -> float | None:
     return value if isinstance(value, (bool, int, float)) and math.isfinite(value) else None
 
 
-def report(torch: ModuleType, job: TraceJob, name: str | None) -> dict[str, Any]:
-    """Everything that was seen of one function or class."""
+def report(torch: ModuleType, job: TraceJob, name: str | None, doing: Callable[[str], None]) -> dict[str, Any]:
+    """Everything that was seen of one function or class. `doing` reports each step."""
     from attempts import Attempts
     from calls import FAR, FLOATS, NEAR, Reference
     from loading import Unusable
     from subject import Subject
 
     FLOATS.update({torch.float32: None, torch.bfloat16: None, torch.float16: None})
+    doing("making its example")
     try:
         subject = Subject(job.file, name)
     except Unusable as problem:
@@ -74,6 +77,7 @@ def report(torch: ModuleType, job: TraceJob, name: str | None) -> dict[str, Any]
         return Unusable(f"a call of it cannot be prepared: {type(problem).__name__}: {problem}"[:600]).report()
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
+    doing("comparing it with templates")
     attempts = Attempts(torch, subject)
     tried: list[dict[str, Any]] = []
     for template in job.templates:
@@ -92,7 +96,7 @@ def report(torch: ModuleType, job: TraceJob, name: str | None) -> dict[str, Any]
         from translation import translation
 
         subject.resize(16)
-        translated = dict(translation(subject))
+        translated = dict(translation(subject, doing))
     # What is near is of interest where there is neither; exporting every template's reference takes most of the time.
     looked = not near and translated["translation"] is None
     graph, error = guessed(torch, subject) if looked else (None, None)
@@ -139,9 +143,13 @@ def main() -> None:
     _, job = opening(text, TraceJob)
     torch.set_num_threads(job.threads)
     with os.fdopen(answer, "w") as out:
-        for name in job.names:
-            out.write(json.dumps(report(torch, job, name)) + "\n")
+
+        def send(line: dict[str, Any]) -> None:
+            out.write(json.dumps(line) + "\n")
             out.flush()
+
+        for name in job.names:
+            send(report(torch, job, name, lambda step: send({"doing": step})))
 
 
 if __name__ == "__main__":

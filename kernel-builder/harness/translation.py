@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import torch
 
+from bounds import first_call, shortened
 from calls import FLOATS, usual, widened
 from exported import GraphReport, Problem, Untranslated, exported_of, graph, identifier, kinds_of, table
 from gradients import GradientReport, Reference, VariableGraph, gradient
@@ -263,14 +264,15 @@ def refuse_aliases(called: Callable[..., Any], tensors: list[Tensor], names: lis
                 )
 
 
-def translation(subject: Subject) -> Report:
-    """The graph of a function with all that a project needs; the reason where it has none."""
+def translation(subject: Subject, doing: Callable[[str], None]) -> Report:
+    """The graph of a function with all that a project needs; the reason where it has none. `doing` reports each step."""
     problem: Untranslated | None = None
     for chosen in choices(subject):
         names, values = [name for name, _ in chosen], [value for _, value in chosen]
         for dynamic in (True, False):
             try:
-                return {"translation": translation_of_call(subject, names, values, dynamic), "untranslated": None}
+                found = translation_of_call(subject, names, values, dynamic, doing)
+                return {"translation": found, "untranslated": None}
             except Untranslated as error:
                 problem = error if error.final else problem or error
             except Exception as error:
@@ -314,24 +316,28 @@ def gradient_or_reason(
         return {"gradient": None, "ungraded": failure(error, subject.path).report["what"]}
 
 
-def translation_of_call(subject: Subject, names: list[str], values: list[Tensor], dynamic: bool) -> Translation:
+def translation_of_call(
+    subject: Subject, names: list[str], values: list[Tensor], dynamic: bool, doing: Callable[[str], None]
+) -> Translation:
     """The translation of one call, with lengths as symbols if `dynamic`."""
     traced = dict(zip(names, values))
     numbers: dict[str, Any] = {}
     called = subject.callable(names, numbers)
     with usual(torch):
-        with torch.no_grad():
-            called(*[one.clone() for one in values])
+        doing("exporting it")
+        first_call(called, values)
         tensors, variable = narrowed(values, torch.bfloat16)
         kinds = kinds_of(subject, names, tensors, dynamic)
         exported = exported_of(called, tensors, kinds, subject.path)
         program = exported.run_decompositions(table())
         found: VariableGraph = {**graph(subject, program, names), "variable": variable}
-        refuse_aliases(called, [one.clone() for one in values], names)
         if variable:
             wide = exported_of(called, narrowed(values, torch.float32)[0], kinds, subject.path)
             if operators(wide.run_decompositions(table())) != operators(program):
                 raise Untranslated("it has other operators, or other dtypes inside, for bfloat16 than for float32")
+        doing("running it in float32 and float64")
+        values = shortened(called, exported, values)
+        refuse_aliases(called, [one.clone() for one in values], names)
     inputs = [one["name"] for one in found["inputs"]]
     kept = [name for name in names if identifier(name) in inputs]
     exact = not differs(called, values)
@@ -340,6 +346,7 @@ def translation_of_call(subject: Subject, names: list[str], values: list[Tensor]
     for symbol in found["symbols"].values():
         symbol["min"] = max(symbol["min"], least)
     own = reference(subject, traced, names, kept, exact)
+    doing("tracing its gradient")
     return {
         "graph": found,
         "dynamic": dynamic,

@@ -277,7 +277,7 @@ def exported(path: Path, name: str) -> dict:
     from translation import translation
 
     subject = Subject(str(path), name)
-    report = translation(subject)
+    report = translation(subject, lambda _: None)
     found = report["translation"]
     if found is None:
         return {"name": name, "refused": report["untranslated"]["what"]}

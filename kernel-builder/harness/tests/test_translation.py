@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+import bounds
 from subject import Subject
 from translation import translation
 
@@ -91,6 +92,58 @@ def capped(x):
 
 def with_numbers(x):
     return x[:, :2] * torch.tensor([1.0, 2.0])
+
+
+def example_inputs_products():
+    return (torch.rand(3, 4000),)
+
+
+def products(x):
+    return torch.cumprod(x, dim=1)
+
+
+def example_inputs_one_by_one():
+    return (torch.rand(1200, 3),)
+
+
+def one_by_one(x):
+    total = x[0]
+    for row in range(1, x.shape[0]):
+        total = total + x[row]
+    return total
+
+
+def example_inputs_large():
+    return torch.rand(5000, 1000), torch.randint(0, 1000, (5000,))
+
+
+def large(x, places):
+    if type(x) is torch.Tensor:  # with values
+        SEEN.append(tuple(x.shape))
+    return x.float().softmax(1).gather(1, places.unsqueeze(1)).to(x.dtype)
+
+
+def example_inputs_only_long():
+    return (torch.rand(5000, 1000),)
+
+
+def only_long(x):
+    if type(x) is torch.Tensor:  # with values
+        SEEN.append(tuple(x.shape))
+    return x.float().sigmoid().to(x.dtype) if x.shape[0] > 3000 else x * 2
+
+
+def example_inputs_only_whole():
+    return torch.rand(5000, 1000), torch.randint(4000, 5000, (3,))
+
+
+def only_whole(x, places):
+    if type(x) is torch.Tensor:  # with values
+        SEEN.append(tuple(x.shape))
+    return x.sigmoid()[places]
+
+
+SEEN = []
 """
 
 
@@ -100,7 +153,7 @@ def reports(tmp_path: Path) -> Reports:
     path.write_text(FILE, encoding="utf-8")
 
     def report(name: str) -> Report:
-        return translation(Subject(str(path), name))
+        return translation(Subject(str(path), name), lambda _: None)
 
     return report
 
@@ -192,3 +245,55 @@ def test_a_tensor_of_several_numbers_is_refused(reports: Reports) -> None:
     untranslated = reports("with_numbers")["untranslated"]
     assert untranslated is not None
     assert "pass that tensor as an argument" in untranslated["what"]
+
+
+def test_the_gradient_of_a_running_product_does_not_grow_with_the_axis(reports: Reports) -> None:
+    graph = graded(reports, "products")["graph"]
+    assert len(graph["nodes"]) < 100
+    assert len(graph["symbols"]) == 2
+
+
+def test_a_loop_over_an_axis_is_refused_before_it_is_exported(reports: Reports) -> None:
+    untranslated = reports("one_by_one")["untranslated"]
+    assert untranslated is not None
+    assert "it calls more than 2000 operators" in untranslated["what"]
+
+
+def test_the_gradient_of_a_loop_is_bounded(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MOST_OPERATORS", 20)
+    found = translated(reports, "products")
+    assert found["gradient"] is None
+    assert "PyTorch computes it with more than" in str(found["ungraded"])
+
+
+def seen(path: Path, name: str) -> tuple[Translation, set[tuple[int, ...]]]:
+    """A translation, and the lengths with which the function ran on values."""
+    subject = Subject(str(path), name)
+    found = translation(subject, lambda _: None)["translation"]
+    assert found is not None
+    return found, set(subject.module.SEEN)
+
+
+def test_a_large_example_is_cut_along_its_first_axis(tmp_path: Path) -> None:
+    path = tmp_path / "functions.py"
+    path.write_text(FILE, encoding="utf-8")
+    found, lengths = seen(path, "large")
+    assert (5000, 1000) not in lengths
+    assert {(1250, 1000), (0, 0), (1, 1)} <= lengths
+    assert "_Widened()" in found["reference"]["text"]
+
+
+def test_a_large_example_takes_its_own_way_through_the_code(tmp_path: Path) -> None:
+    path = tmp_path / "functions.py"
+    path.write_text(FILE, encoding="utf-8")
+    found, lengths = seen(path, "only_long")
+    assert {(5000, 250), (1, 1)} <= lengths
+    assert (5000, 1000) not in lengths
+    assert "_Widened()" in found["reference"]["text"]
+
+
+def test_a_large_example_stays_whole_if_it_does_not_work_shorter(tmp_path: Path) -> None:
+    path = tmp_path / "functions.py"
+    path.write_text(FILE, encoding="utf-8")
+    _, lengths = seen(path, "only_whole")
+    assert (5000, 1000) in lengths

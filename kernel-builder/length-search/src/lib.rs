@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 mod lengths;
+mod products;
 mod program;
 
 use lengths::Lengths;
@@ -54,11 +55,19 @@ impl Search {
     pub fn values(&self, most: usize) -> BTreeSet<Vec<i64>> {
         let places = self.near_slots.len();
         let many = self.far_slots.len();
-        let near: Vec<_> =
+        let mut near: Vec<_> =
             self.near_slots.iter().map(|(place, tried)| (*place, tried.near(places))).collect();
+        let mut far_slots: Vec<_> =
+            self.far_slots.iter().map(|(place, tried)| (*place, tried.far(many))).collect();
+        // Places of a group are all near or all far: they are in the same programs.
+        for group in products::products(self.values.iter().chain(&self.near).chain(&self.far)) {
+            merge(&mut near, &group, |lengths| &mut lengths.few);
+            merge(&mut near, &group, |lengths| &mut lengths.all);
+            merge(&mut far_slots, &group, |lengths| lengths);
+        }
         let mut walk = Walk {
             far: &self.far,
-            far_slots: self.far_slots.iter().map(|(place, tried)| (*place, tried.far(many))).collect(),
+            far_slots,
             numbers: vec![1i64; self.slots],
             found: BTreeSet::new(),
             tuple: vec![],
@@ -68,6 +77,17 @@ impl Search {
             walk.near(&near, all, &self.values, &self.near);
         }
         walk.found
+    }
+}
+
+/// Gives the last place of a group the products of all their numbers, and 1 to the others.
+fn merge<T>(slots: &mut [(usize, T)], group: &[usize], numbers: impl Fn(&mut T) -> &mut Vec<i64>) {
+    let lists = slots.iter_mut().filter(|(place, _)| group.contains(place));
+    let mut lists: Vec<&mut Vec<i64>> = lists.map(|(_, tried)| numbers(tried)).collect();
+    let products = products::multiplied(lists.iter().map(|list| list.as_slice()));
+    if let Some((last, others)) = lists.split_last_mut() {
+        **last = products;
+        others.iter_mut().for_each(|list| **list = vec![1]);
     }
 }
 
@@ -161,6 +181,32 @@ mod tests {
         let pairs = first.flat_map(|a| second.clone().map(move |b| [a, b]));
         let holding = pairs.filter(|numbers| holds(when, numbers));
         holding.filter_map(|numbers| values.iter().map(|value| value.run(&numbers)).collect()).collect()
+    }
+
+    #[test]
+    fn lengths_that_are_only_multiplied_are_tried_as_their_product() {
+        use Operation::{Less, Multiply, Remainder};
+        let (slot, n) = (Program::Slot, Program::Constant);
+        let times = |left, right| binary(Multiply, left, right);
+        let all = || times(times(slot(0), slot(1)), times(n(2), slot(2)));
+        let apart = [binary(Remainder, all(), n(7)), Program::Min(vec![all(), n(40)])];
+        assert_eq!(products::products(apart.iter()), [[0, 1, 2]]);
+        let pair = binary(Less, n(3), times(slot(2), slot(0)));
+        assert_eq!(products::products(apart.iter().chain([&pair])), [[0, 2]]);
+        for alone in [slot(2), times(slot(2), slot(2)), times(all(), slot(2)), binary(Less, slot(2), n(9))] {
+            let found = products::products(apart.iter().chain([&alone]));
+            assert_eq!(found, [[0, 1]], "{alone:?}");
+        }
+        let tried =
+            [[0, 9], [2, 6], [1, 40]].map(|[least, greatest]| Tried::Axis { least, greatest, step: 1 });
+        let found = Search::new(apart.to_vec(), pair.conditions(), &tried).values(10_000);
+        let mut wanted = BTreeSet::new();
+        for (a, b, c) in (0..=9).flat_map(|a| (2..=6).flat_map(move |b| (1..=40).map(move |c| (a, b, c)))) {
+            if a * c > 3 {
+                wanted.insert(vec![2 * a * b * c % 7, (2 * a * b * c).min(40)]);
+            }
+        }
+        assert_eq!(found, wanted);
     }
 
     #[test]

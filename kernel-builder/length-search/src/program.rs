@@ -46,12 +46,23 @@ impl Program {
     /// A constant where nothing in it varies and it has a value.
     #[must_use]
     pub fn folded(self) -> Self {
-        if self.slots().is_empty()
+        if !self.varies()
             && let Some(value) = self.run(&[])
         {
             return Self::Constant(value);
         }
         self
+    }
+
+    /// Whether its value depends on any slot.
+    fn varies(&self) -> bool {
+        match self {
+            Self::Constant(_) => false,
+            Self::Slot(_) => true,
+            Self::Not(operand) | Self::Negate(operand) => operand.varies(),
+            Self::Binary(_, left, right) | Self::CeilDiv(left, right) => left.varies() || right.varies(),
+            Self::Min(all) | Self::Max(all) => all.iter().any(Self::varies),
+        }
     }
 
     /// The program with a constant in place of a slot, folded.

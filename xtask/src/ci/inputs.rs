@@ -47,6 +47,7 @@ const STEPS: &[(&str, &[&str])] = &[
         "tracing",
         &[
             "kernel-builder/harness/attempts.py",
+            "kernel-builder/harness/bounds.py",
             "kernel-builder/harness/calls.py",
             "kernel-builder/harness/exported.py",
             "kernel-builder/harness/subject.py",
@@ -61,6 +62,8 @@ const STEPS: &[(&str, &[&str])] = &[
     (
         "translation",
         &[
+            "kernel-builder/harness/bounds.py",
+            "kernel-builder/harness/derivatives.py",
             "kernel-builder/harness/exported.py",
             "kernel-builder/harness/gradients.py",
             "kernel-builder/harness/translation.py",
@@ -169,6 +172,8 @@ const STEPS: &[(&str, &[&str])] = &[
             // All that judges and times: a change of it must meet every cheat.
             "kernel-builder/harness/",
             "!kernel-builder/harness/attempts.py",
+            "!kernel-builder/harness/bounds.py",
+            "!kernel-builder/harness/derivatives.py",
             "!kernel-builder/harness/exported.py",
             "!kernel-builder/harness/first_use.py",
             "!kernel-builder/harness/gradients.py",

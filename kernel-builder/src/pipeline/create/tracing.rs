@@ -8,7 +8,7 @@ use std::time::Duration;
 use kernel_plan::translate::Choices;
 
 use crate::base::files::FileError;
-use crate::base::process::{self, Limits};
+use crate::base::process::{self, Ending, Limits};
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -24,10 +24,12 @@ use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 15] = [
+const HARNESS: [(&str, &str); 17] = [
     ("trace.py", include_str!("../../../harness/trace.py")),
     ("attempts.py", include_str!("../../../harness/attempts.py")),
+    ("bounds.py", include_str!("../../../harness/bounds.py")),
     ("calls.py", include_str!("../../../harness/calls.py")),
+    ("derivatives.py", include_str!("../../../harness/derivatives.py")),
     ("effects.py", include_str!("../../../harness/effects.py")),
     ("exported.py", include_str!("../../../harness/exported.py")),
     ("gradients.py", include_str!("../../../harness/gradients.py")),
@@ -218,17 +220,26 @@ fn trace(
     let python = python::runtime(session, Torch::Preferably(crate::pipeline::project::TORCH), extras)?;
     let line = python.command().path(&folder.path().join("trace.py")).cwd(folder.path());
     let what = format!("tracing {}", given.file.display());
-    let progress = session.report.progress(&what, ProgressKind::Count, None);
-    let mut answer = None;
+    let shows = |what: &str| session.report.progress(what, ProgressKind::Count, None);
+    let (mut progress, mut at, mut answer) = (shows(&what), None, None);
     // Standard output of the person's file leads elsewhere, so no nonce tells answers from what it prints.
     let input = Opening::line("", job);
-    let ended = process::converse(&line, Limits::wall(WALL), input.as_bytes(), &mut |line| {
-        answer = Some(serde_json::from_str::<Report>(line));
-    })?;
+    let ended =
+        process::converse(&line, Limits::wall(WALL), input.as_bytes(), &mut |line| match step(line) {
+            Some(step) => {
+                progress = shows(&format!("{what}: {step}"));
+                at = Some(step);
+            }
+            None => answer = Some(serde_json::from_str::<Report>(line)),
+        })?;
     drop(progress);
     let (problem, cause) = match answer {
         Some(Ok(report)) if ended.ending.success() => return Ok(report),
         Some(Err(error)) => ("the process that traces it sent an invalid answer".to_owned(), Some(error)),
+        _ if ended.ending == Ending::Deadline => {
+            let at = at.map_or_else(String::new, |step| format!(" while {step}"));
+            (format!("it took more than {} s{at}; use a shorter example", WALL.as_secs()), None)
+        }
         _ => {
             let output = ended.stderr_text();
             let last =
@@ -237,6 +248,15 @@ fn trace(
         }
     };
     Err(ScaffoldError::Untraceable { file: given.file.display().to_string(), problem, cause }.into())
+}
+
+/// The step that a line of the harness reports; `None` for a report.
+pub(crate) fn step(line: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Step {
+        doing: String,
+    }
+    serde_json::from_str::<Step>(line).ok().map(|step| step.doing)
 }
 
 /// Unpacks the harness and the references of the templates, and writes the job for these names of a file.

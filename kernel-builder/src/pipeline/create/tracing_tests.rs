@@ -10,7 +10,7 @@ use kernel_plan::plan::CommandLine;
 
 use crate::base::process::{self, Limits};
 use crate::base::{env, files};
-use crate::pipeline::create::tracing::job;
+use crate::pipeline::create::tracing::{job, step};
 use crate::protocol::Opening;
 use crate::scaffold::fit::{self, Fit};
 use crate::scaffold::report::Report;
@@ -55,7 +55,9 @@ fn reports(path: &Path, names: &[&str], served: &[Served]) -> Option<Vec<Report>
     let input = Opening::line("", job);
     let ended =
         process::converse(&line, Limits::wall(Duration::from_secs(600)), input.as_bytes(), &mut |line| {
-            reports.push(serde_json::from_str::<Report>(line).unwrap());
+            if step(line).is_none() {
+                reports.push(serde_json::from_str::<Report>(line).unwrap());
+            }
         });
     let ended = ended.unwrap();
     assert!(ended.ending.success() && reports.len() == names.len(), "{}", ended.stderr_text());
