@@ -348,7 +348,8 @@ def main() -> None:
         (folder / "drawn_functions.py").write_text(drawn.file(options.seed, options.drawn, options.most), encoding="utf-8")
         wanted = [(folder / "drawn_functions.py", name) for name in subjects(folder / "drawn_functions.py")]
         part, parts = map(int, options.share.split("/"))
-        beside = [(path, name) for path in (HERE / "models.py", HERE / "level1.py", HERE / "parts.py") for name in subjects(path)]
+        files = [HERE / f"{name}.py" for name in ("models", "level1", "parts", "transposed")]
+        beside = [(path, name) for path in files for name in subjects(path)]
         if options.functions:
             wanted += [one for one in beside if one[1] in options.functions]
         elif parts:

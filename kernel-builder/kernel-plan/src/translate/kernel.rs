@@ -9,6 +9,9 @@ use super::length::Length;
 use super::program::{Class, Element, Op, Origin, Reduction};
 use super::traced::Quantity;
 
+/// With an innermost axis of fewer elements, neighboring threads read neighbors along the next axis: there is nothing to transpose.
+pub(super) const SHORT: i64 = 16;
+
 /// The number of an expression in its kernel.
 pub(super) type NodeId = usize;
 
@@ -138,6 +141,8 @@ pub struct Kernel {
 pub enum Form {
     /// Every place for itself.
     Pointwise,
+    /// The same, where neighbors of a load are not neighbors of the results.
+    Transposition,
     /// Reduced along the innermost axis: neighbors are added up.
     Row,
     /// Reduced along others: neighbors are independent.
@@ -146,15 +151,46 @@ pub enum Form {
     Scan,
 }
 
+impl Form {
+    /// Whether every place is for itself.
+    pub fn is_pointwise(self) -> bool {
+        matches!(self, Self::Pointwise | Self::Transposition)
+    }
+}
+
 impl Kernel {
     /// Its skeleton.
     pub fn form(&self) -> Form {
         match self.axes.last().map(|axis| axis.role) {
             _ if self.scan.is_some() => Form::Scan,
+            _ if self.reductions.is_empty() && self.across().is_some() => Form::Transposition,
             _ if self.reductions.is_empty() => Form::Pointwise,
             Some(Role::Parallel) => Form::Column,
             _ => Form::Row,
         }
+    }
+
+    /// The axis along which loads have their neighbors, if some have them along another axis than the innermost one: that
+    /// of most of these loads. `None` if the innermost axis is always short.
+    pub fn across(&self) -> Option<usize> {
+        let inner = self.axes.len().checked_sub(1)?;
+        if self.axes[inner].length.value().is_some_and(|length| length < SHORT) {
+            return None;
+        }
+        let loads = |axis: usize| {
+            let own = self.nodes.iter().filter(
+                |node| matches!(&node.expression, Expression::Load(_, index) if self.lies_across(index, axis)),
+            );
+            own.count()
+        };
+        (0..inner).filter(|axis| loads(*axis) > 0).max_by_key(|axis| loads(*axis))
+    }
+
+    /// Whether neighbors lie along an axis, and are apart along the innermost one.
+    pub fn lies_across(&self, index: &Index, axis: usize) -> bool {
+        let is_apart = |step: &Length| ![0, 1, -1].iter().any(|one| step.is(*one));
+        index.step(axis).is_some_and(|step| step.is(1))
+            && index.step(self.axes.len() - 1).as_ref().is_some_and(is_apart)
     }
 
     /// Whether it scans neighboring elements.

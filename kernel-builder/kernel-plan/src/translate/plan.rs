@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::builder::{Blocked, Builder, Into, axes_of, plain_axes};
 use super::choices::Choices;
 use super::index::Index;
-use super::kernel::{Axis, Buffer, Expression, Form, Kernel, Role, Sizes};
+use super::kernel::{Axis, Buffer, Expression, Kernel, Role, Sizes};
 use super::length::Length;
 use super::pieces::divided;
 use super::program::{Class, Element, Kind, Program, Tensor, ValueId};
@@ -203,7 +203,7 @@ impl Planner<'_> {
             let new = all.len() - own.len();
             // Pieces of a tensor are always written together.
             let is_piece = before.stores.iter().any(|store| store.buffer == buffer);
-            let shares = is_piece || kernel.form() != Form::Pointwise || new == 0 || new < own.len();
+            let shares = is_piece || !kernel.form().is_pointwise() || new == 0 || new < own.len();
             if all.iter().all(|(buffer, _)| in_time(*buffer)) && shares {
                 self.kernels[place] = kernel;
                 return Some(place);

@@ -16,6 +16,7 @@ impl Form {
     pub fn words(self) -> &'static str {
         match self {
             Self::Pointwise => "pointwise",
+            Self::Transposition => "transposition",
             Self::Row => "row reduction",
             Self::Column => "column reduction",
             Self::Scan => "scan",

@@ -14,12 +14,13 @@ use serde_json::{Value, json};
 use crate::project::render;
 
 /// The graphs beside the tests, as harness/translation.py exported them.
-const GRAPHS: [&str; 10] = [
+const GRAPHS: [&str; 11] = [
     "gated_norm",
     "gated_scan",
     "gated_sum",
     "group_norm",
     "masked_mean",
+    "mixed_tokens",
     "partial_rotary",
     "positional_bias",
     "reversed_running_sum",
@@ -164,6 +165,24 @@ fn results_are_written_where_they_belong() {
         assert_eq!(stores.len(), if name == "to_ycbcr" { 3 } else { 1 }, "{name}");
     }
     insta::assert_snapshot!("to_ycbcr_device", emitted(graph("to_ycbcr")).expect("a translation").cuda);
+}
+
+/// Tensors that lie across the results are read in packs of their own, if the results' rows are not short.
+#[test]
+fn a_transposition_is_written_out() {
+    let files = emitted(graph("mixed_tokens")).expect("a translation");
+    insta::assert_snapshot!("mixed_tokens_device", files.cuda);
+    insta::assert_snapshot!("mixed_tokens_contract", files.op);
+    let form = |length: &Value| {
+        let mut graph = of_one("aten.t.default", &json!([{ "node": "x" }]));
+        graph["inputs"][0]["tensor"]["shape"] = json!([length, [[1, ["b"]]]]);
+        graph["nodes"][0]["results"][0]["shape"] = json!([[[1, ["b"]]], length]);
+        let (_, plan) = planned(graph).expect("a plan");
+        plan.kernels[0].form().words()
+    };
+    assert_eq!(form(&json!([[1, ["a"]]])), "transposition");
+    assert_eq!(form(&json!([[16, []]])), "transposition");
+    assert_eq!(form(&json!([[15, []]])), "pointwise");
 }
 
 /// The largest of a column, less that of the column at the other end: one kernel has only its own column's.

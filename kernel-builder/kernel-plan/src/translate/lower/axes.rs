@@ -19,7 +19,7 @@ const WORDS: [&[&str]; 6] = [
 /// Names of settings, of `[let]` and of code, which no tensor and no axis has.
 const TAKEN: &str = "\
 T bytes block unroll threads narrow column_threads spread few out piece pieces first last begin end at count call count_of \
-access even by_warp parts \
+access even by_warp parts tiles \
 alignas alignof and asm auto bool break case catch char class concept const continue default delete do double else enum \
 explicit export extern false float for friend goto if inline int long mutable namespace new not nullptr operator or \
 private protected public register requires return short signed sizeof static struct switch template this throw true try \
@@ -28,7 +28,7 @@ typedef typename union unsigned using virtual void volatile while xor";
 /// A name for a tensor that nothing else has.
 pub(in crate::translate) fn of_tensor(name: &str) -> String {
     let is_taken = TAKEN.split_whitespace().any(|taken| taken == name)
-        || ["between_", "partial_", "parts_", "access_", "even_", "by_warp_"]
+        || ["between_", "partial_", "parts_", "access_", "even_", "by_warp_", "tile_", "tiles_", "few_tiles"]
             .iter()
             .any(|word| name.starts_with(word));
     if is_taken { format!("{name}_input") } else { name.to_owned() }

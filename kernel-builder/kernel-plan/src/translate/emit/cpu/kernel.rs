@@ -48,7 +48,7 @@ impl Writer<'_> {
             lines.add(2, format!("const int64_t end = begin + {size} < {inner} ? begin + {size} : {inner};"));
         }
         match kernel.form() {
-            Form::Pointwise => self.pointwise(lines),
+            Form::Pointwise | Form::Transposition => self.pointwise(lines),
             Form::Row => self.row(lines),
             Form::Column => self.column(lines),
             Form::Scan if divided => self.scan_of_columns(lines),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::super::kernel::{Buffer, Form, Kernel, Role};
+use super::super::super::kernel::{Buffer, Kernel, Role};
 use super::super::super::length::Length;
 use super::super::super::plan::Plan;
 use super::super::super::program::Program;
@@ -51,6 +51,6 @@ pub(in super::super) fn pieces(kernel: &Kernel) -> (Length, Option<(Length, i64)
     let divided = kernel.axes[last].role == Role::Parallel;
     let outer = kernel.along(Role::Parallel).filter(|axis| !(divided && *axis == last));
     let outer = Length::product(outer.map(|axis| &kernel.axes[axis].length));
-    let size = if kernel.form() == Form::Pointwise { PIECE } else { CHUNK };
+    let size = if kernel.form().is_pointwise() { PIECE } else { CHUNK };
     (outer, divided.then(|| (kernel.axes[last].length.clone(), size)))
 }

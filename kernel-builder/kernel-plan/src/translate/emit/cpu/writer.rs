@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::super::super::index::Index;
-use super::super::super::kernel::{Buffer, Form, Kernel, NodeId, Role, Store};
+use super::super::super::kernel::{Buffer, Kernel, NodeId, Role, Store};
 use super::super::super::plan::Plan;
 use super::super::super::program::{Element, Program};
 use super::super::super::spell;
@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
             .iter()
             .enumerate()
             .any(|(axis, own)| own.role != Role::Parallel && store.offset.uses(axis))
-            || kernel.form() == Form::Pointwise
+            || kernel.form().is_pointwise()
             || (kernel.nodes[store.value].varies)
     }
 

@@ -8,6 +8,7 @@ mod parts;
 mod pointwise;
 mod row;
 mod scan;
+mod transposition;
 mod writer;
 
 use super::super::kernel::{Form, Kernel};
@@ -66,9 +67,15 @@ pub(super) fn source(program: &Program, plan: &Plan, project: &Project) -> Cuda 
 /// `[tune]`: the settings of the skeletons that are there.
 fn tune(plan: &Plan, lets: &str) -> String {
     let has = |form: Form| plan.kernels.iter().any(|kernel| kernel.form() == form);
+    let transposes = has(Form::Transposition);
+    // Rows that may be short have a kernel that transposes nothing.
+    let may_be_short = |one: &Kernel| one.axes.last().is_some_and(|axis| axis.length.value().is_none());
     let scans_rows = plan.kernels.iter().any(Kernel::scans_rows);
     let scans_columns = plan.kernels.iter().any(|one| one.form() == Form::Scan && !one.scans_rows());
-    let (pointwise, rows) = (has(Form::Pointwise), has(Form::Row));
+    let is_pointwise = |one: &Kernel| {
+        one.form() == Form::Pointwise || (one.form() == Form::Transposition && may_be_short(one))
+    };
+    let (pointwise, rows) = (plan.kernels.iter().any(is_pointwise), has(Form::Row));
     // With more packs, more loads are on their way together; where a row is kept for its results, registers are few.
     let writes_rows = plan.kernels.iter().any(|one| one.form() == Form::Row && one.writes_all());
     let units = if writes_rows { 2 } else { 4 };
@@ -80,7 +87,7 @@ fn tune(plan: &Plan, lets: &str) -> String {
     let column_threads = if plan.kernels.iter().any(is_wide) { 512 } else { 128 };
     let settings = [
         (
-            pointwise || rows || scans_rows,
+            pointwise || transposes || rows || scans_rows,
             "Bytes of one access to the widest tensor.",
             "bytes",
             "[4, 8, 16]",
@@ -88,6 +95,16 @@ fn tune(plan: &Plan, lets: &str) -> String {
         ),
         (pointwise, "", "block", "[64, 128, 256, 512, 1024]", 256),
         (pointwise, "Vectors of results that a thread makes.", "unroll", "[1, 2, 4, 8]", 2),
+        (transposes, "Bytes of one access to a tensor that is transposed.", "tile_bytes", "[4, 8, 16]", 16),
+        (
+            transposes,
+            "Threads side by side along a row of the results, if they read and write packs.",
+            "tile_beside",
+            "[4, 8, 16]",
+            8,
+        ),
+        (transposes, "Threads of a block that transposes.", "tile_threads", "[64, 128, 256, 512]", 256),
+        (transposes, "Tiles of a thread: at least this many.", "tile_unroll", "[1, 2, 4]", 1),
         (rows, "Packs of a thread in a row that is held: at least this many.", "units", "[1, 2, 4]", units),
         (
             rows,
@@ -183,7 +200,8 @@ impl Writer<'_> {
             format!("// {}.", super::table::summary(self.words.program, self.words.plan, self.kernel())),
         );
         match self.kernel().form() {
-            Form::Pointwise => self.pointwise(lines, launches),
+            Form::Pointwise => self.pointwise(lines, launches, ""),
+            Form::Transposition => self.transposition(lines, launches),
             Form::Row => self.row(lines, launches),
             Form::Column => self.column(lines, launches),
             Form::Scan => self.scan(lines, launches),

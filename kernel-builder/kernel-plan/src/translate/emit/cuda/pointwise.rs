@@ -12,7 +12,8 @@ use super::launches::Launches;
 use super::writer::{Work, Writer};
 
 impl Writer<'_> {
-    pub(super) fn pointwise(&self, lines: &mut Lines, launches: &mut Launches) {
+    /// The kernel, for calls with a condition: none, or ` and ...`.
+    pub(super) fn pointwise(&self, lines: &mut Lines, launches: &mut Launches, more: &str) {
         let kernel = self.kernel();
         let template = self.template();
         let axes: Vec<usize> = (0..kernel.axes.len()).collect();
@@ -72,10 +73,10 @@ impl Writer<'_> {
             lines.add(1, "}");
         }
         lines.add(0, "}");
-        self.launch_pointwise(launches, flat, &self.words.program.over_axes(&whole));
+        self.launch_pointwise(launches, flat, &self.words.program.over_axes(&whole), more);
     }
 
-    pub(super) fn launch_pointwise(&self, launches: &mut Launches, flat: bool, count: &str) {
+    fn launch_pointwise(&self, launches: &mut Launches, flat: bool, count: &str, more: &str) {
         let suffix = &self.suffix;
         let program = self.words.program;
         let _ = writeln!(
@@ -93,7 +94,7 @@ impl Writer<'_> {
         let first = if program.is_variable() { "\"T\", " } else { "" };
         for (kind, width) in kinds {
             for (index, condition) in [("i32", "few"), ("i64", "not few")] {
-                let more = match (flat, kind) {
+                let is_even = match (flat, kind) {
                     (true, _) => String::new(),
                     (false, "even") => format!(" and even{suffix}"),
                     (false, _) => format!(" and not even{suffix}"),
@@ -103,7 +104,7 @@ impl Writer<'_> {
                 let _ = write!(
                     launches.kernels,
                     "\n[[launch.kernel]]\nentry = \"{}::{}\"\ntemplate = [{first}\"block\", \"unroll\", \"{width}\", \"{index}\"]\n\
-                     grid = [\"ceil_div({packs}, block * unroll)\"]\nblock = [\"block\"]\nargs = [{}]\nwhen = \"{condition}{more}\"\n",
+                     grid = [\"ceil_div({packs}, block * unroll)\"]\nblock = [\"block\"]\nargs = [{}]\nwhen = \"{condition}{is_even}{more}\"\n",
                     self.space,
                     self.name,
                     self.arguments(index),

@@ -17,6 +17,8 @@ use super::super::words::{Lines, Words};
 pub(super) struct Held {
     /// Loads that several rounds need.
     pub(super) packs: BTreeSet<NodeId>,
+    /// Loads of which a thread has read a pack for each of its columns, with an element for each of its rows.
+    pub(super) across: BTreeSet<NodeId>,
     /// Values that take long, and that a later round needs again: in the round that makes them.
     pub(super) first: BTreeSet<NodeId>,
     /// The same in a later round.
@@ -142,7 +144,9 @@ impl<'a> Writer<'a> {
         let kernel = self.kernel();
         let of_rows = kernel.form() == Form::Row;
         let loads = kernel.nodes.iter().filter_map(|node| match &node.expression {
-            Expression::Load(buffer, index) if self.is_in_packs(index) && (node.varies || !of_rows) => {
+            Expression::Load(buffer, index)
+                if (self.is_in_packs(index) && (node.varies || !of_rows)) || self.lies_across(index) =>
+            {
                 Some(*buffer)
             }
             _ => None,
@@ -274,7 +278,7 @@ impl<'a> Writer<'a> {
             let own = &kernel.nodes[node];
             if let Expression::Load(buffer, index) = &own.expression {
                 let (pointer, name) = (self.pointer(*buffer), &self.words.nodes[node]);
-                if held.packs.contains(&node) {
+                if held.packs.contains(&node) || held.across.contains(&node) {
                     // It has been read.
                     inside.push(node);
                     continue;
@@ -323,6 +327,9 @@ impl<'a> Writer<'a> {
             let value = match &own.expression {
                 Expression::Load(..) if held.packs.contains(node) => {
                     format!("number({}_packs[i].elements[j])", self.words.nodes[*node])
+                }
+                Expression::Load(..) if held.across.contains(node) => {
+                    format!("number({}_packs[j].elements[row])", self.words.nodes[*node])
                 }
                 Expression::Load(_, index) if packs && self.is_packed(index) => {
                     format!("number({}_pack.elements[j])", self.words.nodes[*node])

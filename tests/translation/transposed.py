@@ -1,0 +1,77 @@
+"""Functions whose results have other neighbors than some of the tensors that they take."""
+
+import torch
+import torch.nn.functional as F
+
+
+def example_inputs_channels_last():
+    return torch.randn(2, 12, 5, 7), torch.randn(12)
+
+
+def channels_last(image, bias):
+    """An image's channels moved behind its pixels."""
+    return F.gelu(image.permute(0, 2, 3, 1) + bias)
+
+
+def example_inputs_channels_first():
+    return torch.randn(2, 5, 7, 12), torch.randn(12), torch.randn(2, 12, 5, 7)
+
+
+def channels_first(image, scale, residual):
+    """Pixels moved behind the channels, and a residual that lies so already."""
+    return residual + image.permute(0, 3, 1, 2) * scale[:, None, None]
+
+
+def example_inputs_transposed_keys():
+    return (torch.randn(2, 9, 3, 2 * 16),)
+
+
+def transposed_keys(keys_and_values):
+    """The keys of each head for a product with queries, scaled; values lie beside them."""
+    keys = keys_and_values[..., :16]
+    return keys.permute(0, 2, 3, 1) * 0.25
+
+
+def example_inputs_mixed_tokens():
+    return torch.randn(2, 12, 9), torch.randn(2, 9, 12), torch.randn(2, 9, 12)
+
+
+def mixed_tokens(x, mixed, gate):
+    """The end of a mixer's layer over tokens: two tensors lie across, one of them without its first element."""
+    return x + (mixed * torch.sigmoid(gate)).transpose(1, 2)
+
+
+def example_inputs_symmetric():
+    return (torch.randn(9, 9),)
+
+
+def symmetric(x):
+    """A matrix and its transpose: one tensor is read both ways."""
+    return 0.5 * (x + x.t())
+
+
+def example_inputs_shifted_columns():
+    return torch.randn(11, 17), torch.randn(8, 11)
+
+
+def shifted_columns(x, y):
+    """Some columns of a matrix, as rows: none of them begins where a pack does."""
+    return torch.tanh(x[:, 1:9].t()) - y
+
+
+def example_inputs_dequantized_columns():
+    return torch.randint(-128, 127, (9, 16), dtype=torch.int8), torch.rand(9), torch.rand(16, 9) > 0.5
+
+
+def dequantized_columns(q, scale, keep):
+    """Weights of int8 as a product wants them, some of them left out."""
+    return torch.where(keep, (q.float() * scale[:, None]).t(), 0.0)
+
+
+def example_inputs_two_ways():
+    return torch.randn(3, 10, 6), torch.randn(6, 3, 10)
+
+
+def two_ways(x, y):
+    """Tensors that lie across along different axes: one of them is read with steps."""
+    return x.permute(0, 2, 1) * y.permute(1, 0, 2) + y.permute(1, 0, 2)
