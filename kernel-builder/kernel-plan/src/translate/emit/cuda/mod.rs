@@ -95,7 +95,7 @@ fn tune(plan: &Plan, lets: &str) -> String {
         ),
         (pointwise, "", "block", "[64, 128, 256, 512, 1024]", 256),
         (pointwise, "Vectors of results that a thread makes.", "unroll", "[1, 2, 4, 8]", 2),
-        (transposes, "Bytes of one access to a tensor that is transposed.", "tile_bytes", "[4, 8, 16]", 16),
+        (transposes, "Bytes of one access to a tensor that is transposed.", "tile_bytes", "[4, 8, 16]", 8),
         (
             transposes,
             "Threads side by side along a row of the results, if they read and write packs.",
