@@ -61,6 +61,7 @@ const STEPS: &[(&str, &[&str])] = &[
     (
         "translation",
         &[
+            "kernel-builder/harness/dropout.py",
             "kernel-builder/harness/exported.py",
             "kernel-builder/harness/gradients.py",
             "kernel-builder/harness/translation.py",
@@ -169,6 +170,7 @@ const STEPS: &[(&str, &[&str])] = &[
             // All that judges and times: a change of it must meet every cheat.
             "kernel-builder/harness/",
             "!kernel-builder/harness/attempts.py",
+            "!kernel-builder/harness/dropout.py",
             "!kernel-builder/harness/exported.py",
             "!kernel-builder/harness/first_use.py",
             "!kernel-builder/harness/gradients.py",

@@ -24,10 +24,11 @@ use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 15] = [
+const HARNESS: [(&str, &str); 16] = [
     ("trace.py", include_str!("../../../harness/trace.py")),
     ("attempts.py", include_str!("../../../harness/attempts.py")),
     ("calls.py", include_str!("../../../harness/calls.py")),
+    ("dropout.py", include_str!("../../../harness/dropout.py")),
     ("effects.py", include_str!("../../../harness/effects.py")),
     ("exported.py", include_str!("../../../harness/exported.py")),
     ("gradients.py", include_str!("../../../harness/gradients.py")),

@@ -193,7 +193,7 @@ impl Writer<'_> {
         let partial = self.partial();
         for (name, element) in &partial {
             let shape = vec![self.kernel().length(Role::Parallel), Length::symbol(format!("parts{suffix}"))];
-            launches.partial.push(Tensor { name: name.clone(), shape, element: *element });
+            launches.partial.push(Tensor { name: name.clone(), shape, element: *element, seed: false });
         }
         let names: Vec<String> = partial.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         let (read, _) = self.words.plan.moved(self.kernel());
