@@ -389,7 +389,7 @@ class Effects:
         try:
             got = self.outcome({}, "normal", self.torch.float64)
         finally:
-            self.subject.instance.eval()
+            self.subject.settle()
         if got is None or wanted is None or len(got) != len(wanted):
             return False
         # With random numbers, equal results of two calls prove nothing about the next one.
@@ -411,7 +411,7 @@ class Effects:
             except Exception:  # attempts.py reports calls that fail
                 pass
             finally:
-                self.subject.instance.eval()
+                self.subject.settle()
             after = self.subject.tensors()
             found += [key for key in after if key not in before or not same(torch, before[key], after[key])]
             self.subject.restore(before)

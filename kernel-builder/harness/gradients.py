@@ -48,9 +48,10 @@ class Reference(TypedDict):
 
 
 class VariableGraph(GraphReport):
-    """A graph whose floating-point arguments have one dtype of several, if `variable`."""
+    """A graph whose floating-point arguments have one dtype of several, if `variable`; `seed` is the value of its seed."""
 
     variable: bool
+    seed: str | None
 
 
 class GradientGraph(VariableGraph):
@@ -148,6 +149,7 @@ def gradient(
     differentiable = differentiable_of(exported, inputs, wanted)
     if not differentiable:
         raise Untranslated("no result depends on a floating-point argument in a way that has a gradient")
+    seeds = [one["name"] for one in forward["inputs"] if one["value"] == forward["seed"]]
     graph = joint(exported, inputs, outputs, wanted, differentiable)
     nodes = list(graph.graph.nodes)
     results: Any = nodes[-1].args[0]
@@ -200,6 +202,7 @@ def gradient(
             "results": [f"grad_{name}" for name in returned],
             "symbols": described.lengths.used,
             "variable": variable,
+            "seed": next((named[one].name for one in arguments if one in seeds), None),
         },
         "inputs": [*returned, *same],
         "same": same,

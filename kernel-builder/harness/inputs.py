@@ -45,6 +45,9 @@ def draw_inputs(seed: int, case: OracleCase, number: int) -> Tensors:
         own, share = kind, (0, 1)
         if kind == "mixed":
             own, share = ("mixed", (hard.index(place), len(hard))) if place in hard else ("normal", share)
+        if tensor.seed:
+            inputs.append(torch.randint(-(2**63), 2**63 - 1, tensor.shape, generator=random))
+            continue
         dtype = DTYPES[tensor.dtype]
         inputs.append(None if tensor.omitted else distribution(own, tensor.shape, dtype, random, share))
     if kind == "non-finite":

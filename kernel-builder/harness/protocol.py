@@ -58,3 +58,5 @@ class TensorSpec:
     inplace: int | None
     # For an input: the function of the reference file that computes it from the others.
     computed: str | None
+    # For an input: whether it is a seed, which may be any number of 64 bits.
+    seed: bool

@@ -97,6 +97,8 @@ class Subject:
         self.path = self.module.__file__ or path
         self.name, found = chosen(self.module, name)
         self.is_module = inspect.isclass(found)
+        # Whether a module is called in training mode.
+        self.trains = bool(getattr(self.module, "example_training", False))
         self.lengths: list[int] = []
         self.length_parameter: str | None = None
         self.made_with: list[str] = []
@@ -248,7 +250,7 @@ class Subject:
         raise refusal or ValueError(f"{self.name} accepts no length")
 
     def settle(self) -> None:
-        self.instance = self.instance.eval()
+        self.instance = self.instance.train(self.trains)
         self.state = {key: value.detach() for key, value in self.instance.named_parameters()}
         buffers = dict(self.instance.named_buffers())
         self.buffers = set(buffers)

@@ -13,8 +13,10 @@ import warnings
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import torch
+from torch.export import Dim
 
-from bounds import first_call, shortened
+import dropout
+from bounds import shortened
 from calls import FLOATS, usual, widened
 from exported import GraphReport, Problem, Untranslated, exported_of, graph, identifier, kinds_of, table
 from gradients import GradientReport, Reference, VariableGraph, gradient
@@ -35,9 +37,7 @@ VECTORS = re.compile(r"(^|_)(weight|bias|gamma|beta|scale|shift|gain)$")
 LIBRARY = re.compile(r"(linear|matmul|mm|addmm|bmm|baddbmm|convolution|scaled_dot_product_attention)$")
 LENGTHS = (6, 10, 14, 16)
 CASTS = ("_to_copy.default", "clone.default")
-PINNED = """    with _Widened() if {first}.dtype == torch.float64 else nullcontext():
-        return {call}
-"""
+EXACT = "_Widened() if {first}.dtype == torch.float64 else nullcontext()"
 WIDENED = '''
 
 class _Widened(TorchDispatchMode):
@@ -147,13 +147,16 @@ def written(value: Any) -> str:
 
 
 def reference(
-    subject: Subject, tensors: dict[str, Tensor], names: list[str], kept: list[str], exact: bool
+    subject: Subject, tensors: dict[str, Tensor], names: list[str], kept: list[str], exact: bool, seed: str | None
 ) -> Reference:
-    """The reference of the kernel: the person's own function, or a text that calls it, and the function's name."""
+    """The reference of the kernel: the person's own function, or a text that calls it, and the function's name.
+
+    `seed` is the argument for the masks of dropout.
+    """
     arguments = [identifier(name) for name in names if name in kept]
     direct = [one.name for one in subject.parameters[: len(names)]] == names
     pinned = [one for one in subject.parameters if one.name not in names and (one.pinned or not one.optional)]
-    if not subject.is_module and direct and not pinned and exact:
+    if not subject.is_module and direct and not pinned and exact and seed is None:
         return {"function": subject.name, "text": ""}
     given = {name: identifier(name) for name in names}
     called: list[str] = []
@@ -170,25 +173,32 @@ def reference(
     name = f"{re.sub(r'(?<!^)(?=[A-Z])', '_', own).lower()}_reference"
     text = "\n\n# The call that the kernel computes.\n"
     text += "" if exact else "from contextlib import nullcontext  # noqa: E402\n\n"
-    text += "import torch  # noqa: E402\n"
+    text += "import torch  # noqa: E402\n" if seed is None else dropout.IMPORTS
     text += "" if exact else "from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402\n" + WIDENED
+    text += "" if seed is None else dropout.text()
     call = f"{own}({', '.join(called)})"
     if subject.is_module:
         maker = "example_module()" if hasattr(subject.module, "example_module") else f"{own}({made_with(subject)})"
-        text += f"\n_module = {maker}.eval()\n"
+        text += "" if seed is None else "\n"
+        text += f"\n_module = {maker}.{'train' if subject.trains else 'eval'}()\n"
         state = ", ".join(f'"{key}": {given[key]}' for key in subject.state if key in kept)
         positional = [one for one in called if "=" not in one]
         by_name = [one.split("=", 1) for one in called if "=" in one]
         words = ", ".join(f'"{key}": {value}' for key, value in by_name)
         call = f"torch.func.functional_call(_module, {{{state}}}, ({''.join(one + ', ' for one in positional)}), {{{words}}})"
+    modes = [] if exact else [EXACT.format(first=first_float(arguments, names, kept, tensors))]
+    if seed is not None:
+        arguments.append(seed)
+        modes.append(f"_Dropout({seed})")
     text += f"\n\ndef {name}({', '.join(arguments)}):\n"
     text += f'    """`{own}` as a function of its tensors."""\n'
-    text += (
-        f"    return {call}\n"
-        if exact
-        else PINNED.format(first=first_float(arguments, names, kept, tensors), call=call)
-    )
+    text += f"    with {', '.join(modes)}:\n        return {call}\n" if modes else f"    return {call}\n"
     return {"function": name, "text": text}
+
+
+def free_name(wanted: str, taken: list[str]) -> str:
+    """A name that no other argument has."""
+    return next(name for name in (wanted, *(f"{wanted}_{number}" for number in range(2, 99))) if name not in taken)
 
 
 def target(subject: Subject) -> Callable[..., Any]:
@@ -320,17 +330,29 @@ def translation_of_call(
     subject: Subject, names: list[str], values: list[Tensor], dynamic: bool, doing: Callable[[str], None]
 ) -> Translation:
     """The translation of one call, with lengths as symbols if `dynamic`."""
-    traced = dict(zip(names, values))
     numbers: dict[str, Any] = {}
-    called = subject.callable(names, numbers)
+    own, seed = list(names), None
+    doing("running it")
+    with usual(torch):
+        if dropout.draws(subject.callable(own, numbers), values):
+            seed = free_name("seed", [*map(identifier, names), *(one.name for one in subject.parameters)])
+            names, values = [*names, seed], [*values, torch.zeros(1, dtype=torch.int64)]
+    traced = dict(zip(names, values))
+
+    def function_of(chosen: list[str]) -> Callable[..., Any]:
+        found = subject.callable([name for name in chosen if name != seed], numbers)
+        return found if seed is None else dropout.Seeded(found)
+
+    called = function_of(names)
     with usual(torch):
         doing("exporting it")
-        first_call(called, values)
         tensors, variable = narrowed(values, torch.bfloat16)
-        kinds = kinds_of(subject, names, tensors, dynamic)
+        kinds = kinds_of(subject, own, tensors, dynamic) + [Dim.STATIC] * (len(names) - len(own))
         exported = exported_of(called, tensors, kinds, subject.path)
         program = exported.run_decompositions(table())
-        found: VariableGraph = {**graph(subject, program, names), "variable": variable}
+        plain = graph(subject, program, names)
+        seeds = [one["value"] for one in plain["inputs"] if one["name"] == seed]
+        found: VariableGraph = {**plain, "variable": variable, "seed": seeds[0] if seeds else None}
         if variable:
             wide = exported_of(called, narrowed(values, torch.float32)[0], kinds, subject.path)
             if operators(wide.run_decompositions(table())) != operators(program):
@@ -342,15 +364,17 @@ def translation_of_call(
     kept = [name for name in names if identifier(name) in inputs]
     exact = not differs(called, values)
     dtypes = [traced[name].dtype for name in kept]
-    least = least_length(subject.callable(kept, numbers), found, dtypes) if len(kept) == len(names) else 1
+    least = least_length(function_of(kept), found, dtypes) if len(kept) == len(names) else 1
     for symbol in found["symbols"].values():
         symbol["min"] = max(symbol["min"], least)
-    own = reference(subject, traced, names, kept, exact)
+    stated = reference(subject, traced, own, [name for name in kept if name != seed], exact, seed)
     doing("tracing its gradient")
     return {
         "graph": found,
         "dynamic": dynamic,
-        "reference": own,
-        **gradient_or_reason(subject, exported, names, found, own["function"]),
-        "guessed": [] if subject.example_values else [name for name in kept if name not in subject.state],
+        "reference": stated,
+        **gradient_or_reason(subject, exported, names, found, stated["function"]),
+        "guessed": []
+        if subject.example_values
+        else [name for name in kept if name in own and name not in subject.state],
     }

@@ -137,7 +137,9 @@ class Operation:
         for one in self.op[section].values():
             shape = [self.length(axis, lengths) for axis in one["shape"]]
             kind = torch.float32 if one["dtype"] == "T" else KINDS[one["dtype"]][0]
-            if kind == torch.bool:
+            if one.get("seed"):
+                found.append(torch.randint(-(2**63), 2**63 - 1, shape))
+            elif kind == torch.bool:
                 found.append(torch.rand(shape) > 0.5)
             elif kind.is_floating_point:
                 found.append(torch.randn(shape).to(kind))

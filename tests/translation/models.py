@@ -95,6 +95,25 @@ def layer_scale(residual, branch, gamma, kept):
     return residual + gamma * dropped
 
 
+def example_inputs_dropped_branch():
+    return torch.randn(2, 6, 16), torch.randn(2, 6, 16), torch.randn(16)
+
+
+def dropped_branch(residual, branch, gamma):
+    """The same with a mask that each call draws."""
+    return residual + gamma * F.dropout(branch, 0.1)
+
+
+def example_inputs_dropped_scores():
+    return torch.randn(2, 6, 16), torch.randn(2, 16)
+
+
+def dropped_scores(scores, values):
+    """Weights of an attention that are dropped, what they weigh, and dropout of that."""
+    weights = F.dropout(torch.softmax(scores, dim=-1).transpose(-1, -2), 0.25)
+    return F.dropout((weights * values[:, :, None]).sum(1), 0.5)
+
+
 def example_inputs_to_ycbcr():
     return (torch.rand(2, 3, 8, 10),)
 

@@ -16,6 +16,16 @@ def gated_mlp(x, weight, gate, up, down):
     return x + F.linear(gated, down)
 
 
+def example_inputs_dropped_mlp():
+    return torch.randn(2, 6, 16), torch.randn(24, 16), torch.randn(16, 24)
+
+
+def dropped_mlp(x, up, down):
+    """A feed-forward layer in training, with dropout after each product."""
+    hidden = F.dropout(F.gelu(F.linear(x, up)), 0.25)
+    return x + F.dropout(F.linear(hidden, down), 0.1)
+
+
 class Attention(torch.nn.Module):
     """Attention with a norm before it, and a residual."""
 

@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 
 def tensor(name: str, shape: list[int], dtype: Dtype = "f32", **more: Any) -> TensorSpec:
     """A tensor of a call."""
-    plain = TensorSpec(name=name, shape=shape, dtype=dtype, omitted=False, inplace=None, computed=None)
+    plain = TensorSpec(name=name, shape=shape, dtype=dtype, omitted=False, inplace=None, computed=None, seed=False)
     return replace(plain, **more)
 
 

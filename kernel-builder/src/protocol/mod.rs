@@ -78,6 +78,8 @@ pub(crate) struct TensorSpec {
     pub inplace: Option<usize>,
     /// For an input: the function of the reference file that computes it from the others.
     pub computed: Option<String>,
+    /// For an input: whether it is a seed, which may be any number of 64 bits.
+    pub seed: bool,
 }
 
 impl TensorSpec {
@@ -91,6 +93,7 @@ impl TensorSpec {
             omitted: tensor.omitted,
             inplace: overwritten.and_then(|name| inputs.iter().position(|input| input.name == *name)),
             computed: tensor.computed.as_ref().map(ToString::to_string),
+            seed: tensor.seed,
         }
     }
 }

@@ -397,6 +397,7 @@ fn notes(translation: &Translation, program: &Program) -> Vec<String> {
         let shapes: Vec<String> = program
             .inputs
             .iter()
+            .filter(|input| !input.seed)
             .map(|input| {
                 let lengths: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
                 format!("{} [{}]", input.name, lengths.join(", "))
@@ -410,8 +411,15 @@ fn notes(translation: &Translation, program: &Program) -> Vec<String> {
     if !translation.dynamic {
         notes.push("lengths are those of the example: torch.export cannot generalize them".to_owned());
     }
-    if program.inputs.iter().all(|input| input.element == Element::Variable) {
+    let mut floats = program.inputs.iter().filter(|input| !input.seed);
+    if floats.all(|input| input.element == Element::Variable) {
         notes.push("tensors are all bf16, all f16 or all f32".to_owned());
+    }
+    if let Some(seed) = program.inputs.iter().find(|input| input.seed) {
+        notes.push(format!(
+            "dropout follows from `{}`: pass it, or PyTorch's generator draws it for each call",
+            seed.name
+        ));
     }
     notes
 }

@@ -126,6 +126,29 @@ KERNEL_INLINE long long floor_quotient(long long a, long long b) {
 KERNEL_INLINE float fmod_of(float a, float b) { return std::fmod(a, b); }
 KERNEL_INLINE long long fmod_of(long long a, long long b) { return b == 0 ? 0 : a % b; }
 
+// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+struct Philox {
+    uint32_t word[4];
+};
+KERNEL_INLINE Philox philox(Philox counter, uint32_t key, uint32_t other_key) {
+    for (int round = 0; round < 10; ++round) {
+        const uint64_t one = uint64_t{0xD2511F53} * counter.word[0];
+        const uint64_t two = uint64_t{0xCD9E8D57} * counter.word[2];
+        counter = {{static_cast<uint32_t>(two >> 32) ^ counter.word[1] ^ key, static_cast<uint32_t>(two),
+                    static_cast<uint32_t>(one >> 32) ^ counter.word[3] ^ other_key, static_cast<uint32_t>(one)}};
+        key += 0x9E3779B9;
+        other_key += 0xBB67AE85;
+    }
+    return counter;
+}
+// 32 random bits for a place: as `_kept` of reference.py takes them.
+KERNEL_INLINE long long random_bits(long long seed, long long place, long long stream) {
+    const uint64_t key = static_cast<uint64_t>(seed), counter = static_cast<uint64_t>(place);
+    const Philox first = {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
+                           static_cast<uint32_t>(stream), 0}};
+    return philox(first, static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)).word[0];
+}
+
 // Single elements, for places that are computed.
 KERNEL_INLINE float number_of(Float32, float value) { return value; }
 KERNEL_INLINE float number_of(BFloat16, uint16_t value) { return from_bits(static_cast<uint32_t>(value) << 16); }

@@ -110,6 +110,30 @@ __device__ __forceinline__ float rounded_up(float value) { return ceilf(value); 
 __device__ __forceinline__ float truncated_float(float value) { return truncf(value); }
 __device__ __forceinline__ long long truncated(float value) { return static_cast<long long>(value); }
 
+// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+struct Philox {
+    unsigned word[4];
+};
+__device__ __forceinline__ Philox philox(Philox counter, unsigned key, unsigned other_key) {
+#pragma unroll
+    for (int round = 0; round < 10; ++round) {
+        const unsigned one = __umulhi(0xD2511F53u, counter.word[0]);
+        const unsigned two = __umulhi(0xCD9E8D57u, counter.word[2]);
+        counter = {{two ^ counter.word[1] ^ key, 0xCD9E8D57u * counter.word[2], one ^ counter.word[3] ^ other_key,
+                    0xD2511F53u * counter.word[0]}};
+        key += 0x9E3779B9u;
+        other_key += 0xBB67AE85u;
+    }
+    return counter;
+}
+// 32 random bits for a place: as `_kept` of reference.py takes them.
+__device__ __forceinline__ long long random_bits(long long seed, long long place, long long stream) {
+    const unsigned long long key = static_cast<unsigned long long>(seed), counter = static_cast<unsigned long long>(place);
+    const Philox first = {{static_cast<unsigned>(counter), static_cast<unsigned>(counter >> 32),
+                           static_cast<unsigned>(stream), 0u}};
+    return philox(first, static_cast<unsigned>(key), static_cast<unsigned>(key >> 32)).word[0];
+}
+
 // As exact as a result of T needs it: with 16 bits, where two units in the 20th place are far too small to see, in fewer
 // instructions.
 template <typename T>

@@ -64,6 +64,7 @@ const STEPS: &[(&str, &[&str])] = &[
         &[
             "kernel-builder/harness/bounds.py",
             "kernel-builder/harness/derivatives.py",
+            "kernel-builder/harness/dropout.py",
             "kernel-builder/harness/exported.py",
             "kernel-builder/harness/gradients.py",
             "kernel-builder/harness/translation.py",
@@ -174,6 +175,7 @@ const STEPS: &[(&str, &[&str])] = &[
             "!kernel-builder/harness/attempts.py",
             "!kernel-builder/harness/bounds.py",
             "!kernel-builder/harness/derivatives.py",
+            "!kernel-builder/harness/dropout.py",
             "!kernel-builder/harness/exported.py",
             "!kernel-builder/harness/first_use.py",
             "!kernel-builder/harness/gradients.py",

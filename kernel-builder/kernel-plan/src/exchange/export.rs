@@ -163,6 +163,11 @@ fn left_out(op: &OpSpec) -> Vec<Problem> {
                 format!("`{}` may be None, and flashinfer-bench 0.1.2 always passes it", name.value);
             warn(message, &name.span, "workloads without it are left out");
         }
+        if input.seed {
+            let message =
+                format!("`{}` is a seed, and an integer tensor like any other in a definition", name.value);
+            warn(message, &name.span, "workloads give it small numbers");
+        }
         if input.strided {
             let message =
                 format!("`{}` is row-major in a definition, and may have any strides here", name.value);

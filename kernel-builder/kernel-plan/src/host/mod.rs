@@ -56,7 +56,8 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
             let name = &input.tensor.name.value;
             let over =
                 op.outputs.iter().any(|it| it.inplace.as_ref().is_some_and(|place| place.value == *name));
-            TensorPlan { place, optional: input.optional, inplace: over, ..tensor(op, &input.tensor) }
+            let (optional, seed) = (input.optional, input.seed);
+            TensorPlan { place, optional, seed, inplace: over, ..tensor(op, &input.tensor) }
         })
         .collect();
     let mut outputs: Vec<TensorPlan> = op
@@ -206,6 +207,7 @@ fn tensor(op: &OpSpec, tensor: &Tensor) -> TensorPlan {
         variable,
         dtype,
         optional: false,
+        seed: false,
         inplace: false,
         overwrites: None,
         leading,

@@ -90,7 +90,7 @@ pub(super) fn plan(
     };
     let mut last = true;
     for input in inputs.iter_mut().rev() {
-        last &= input.optional;
+        last &= input.optional || input.seed;
         input.defaulted = last;
         input.dtypes = dtypes(input, variables);
         input.flattened = format!("{0}.reshape(math.prod(leading), *{0}.shape[len(leading) :])", input.name);

@@ -138,6 +138,8 @@ pub struct TensorPlan {
     pub dtype: Option<DtypePlan>,
     /// Whether None may be passed.
     pub optional: bool,
+    /// Whether the package's function draws it if it is not passed.
+    pub seed: bool,
     /// For an input: whether an output overwrites it. For an output: whether it is in place.
     pub inplace: bool,
     /// For an output in place: the input.

@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::diagnostic::{Problem, did_you_mean};
-use crate::units::PythonName;
+use crate::units::{Dtype, PythonName};
 
 use super::codes;
 use super::evaluate_launch::LaunchError;
 use super::expr::{Bindings, Expr, NameUse, Value};
 use super::launch::TemplateArgument;
-use super::op::{AxisKind, Case, Device, OpSpec, Purpose, TensorDtype, Workload};
+use super::op::{AxisKind, Case, Device, Input, OpSpec, Purpose, TensorDtype, Workload};
 use super::tune::Count;
 
 /// Cases of all workloads together; more are a mistake in `[dtypes]`.
@@ -29,6 +29,7 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
     let mut problems = unused(op);
     problems.extend(all_held_out(op));
     problems.extend(leading(op));
+    problems.extend(seeds(op));
     problems.extend(tune_space(op));
     problems.extend(constant_default(op));
     if let Some(problem) = too_many_cases(op) {
@@ -75,6 +76,27 @@ fn leading(op: &OpSpec) -> Vec<Problem> {
         }));
     }
     problems
+}
+
+/// The package's function draws a seed as one number, and passes it always.
+fn seeds(op: &OpSpec) -> Vec<Problem> {
+    let is_one = |name: &PythonName| {
+        op.axes.iter().any(|axis| axis.name.value == *name && matches!(axis.kind, AxisKind::Const(1)))
+    };
+    let of_input = |input: &Input| {
+        let is_number = input.tensor.dtype.value == TensorDtype::Fixed(Dtype::I64);
+        let has_one = matches!(input.tensor.shape.as_slice(), [axis] if is_one(&axis.value));
+        let reason = match (is_number && has_one, input.optional || input.computed.is_some()) {
+            (false, _) => "is not an i64 tensor of one element",
+            (true, true) => "has `optional` or `computed`",
+            (true, false) => return None,
+        };
+        let message = format!("`{}` cannot be a seed: it {reason}", input.tensor.name.value);
+        let problem = Problem::error(codes::BAD_VALUE, message)
+            .help("for example: one = { type = \"const\", value = 1 } in [axes], and { shape = [\"one\"], dtype = \"i64\", seed = true }");
+        Some(problem.at(&op.file, &input.tensor.name.span, "the seed"))
+    };
+    op.inputs.iter().filter(|input| input.seed).filter_map(of_input).collect()
 }
 
 /// What has no value for some workload, each place once.

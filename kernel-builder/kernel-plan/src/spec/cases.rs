@@ -89,7 +89,7 @@ impl OpSpec {
             let omitted = workload.without.iter().any(|name| name.value == input.tensor.name.value);
             let computed = input.computed.as_ref().map(|function| function.value.clone());
             let tensor = concrete(&input.tensor, &axes, &dtypes)?;
-            Some(CaseTensor { omitted, strided: input.strided, computed, ..tensor })
+            Some(CaseTensor { omitted, strided: input.strided, computed, seed: input.seed, ..tensor })
         });
         let outputs = self.outputs.iter().map(|output| {
             let inplace = output.inplace.as_ref().map(|name| name.value.clone());
@@ -133,6 +133,7 @@ fn concrete(
         omitted: false,
         strided: false,
         computed: None,
+        seed: false,
         strides: None,
         inplace: None,
     })

@@ -131,6 +131,8 @@ pub struct Input {
     pub strided: bool,
     /// The function of the reference file that computes it from the other inputs; else it is drawn.
     pub computed: Option<Spanned<PythonName>>,
+    /// Whether it is the seed of random numbers, which the package's function draws if it is not passed.
+    pub seed: bool,
 }
 
 /// One entry of `[outputs]`.
@@ -380,6 +382,9 @@ pub struct CaseTensor {
     /// The function of the reference file that computes it from the other inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub computed: Option<PythonName>,
+    /// A seed, which may be any number of 64 bits.
+    #[serde(skip_serializing_if = "is_false")]
+    pub seed: bool,
     /// Elements between neighbors, outermost dimension first; absent for a dense row-major tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strides: Option<Vec<u64>>,

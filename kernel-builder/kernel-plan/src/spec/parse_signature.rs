@@ -23,8 +23,9 @@ pub(crate) fn inputs(table: Table<'_>, defined: &Defined<'_>) -> Vec<Input> {
             let optional = table.get("optional").is_some_and(|optional| optional.value);
             let strided = table.get("strided").is_some_and(|strided| strided.value);
             let computed = table.get("computed");
+            let seed = table.get("seed").is_some_and(|seed| seed.value);
             table.finish();
-            Some(Input { tensor: tensor?, optional, strided, computed })
+            Some(Input { tensor: tensor?, optional, strided, computed, seed })
         })
         .collect()
 }

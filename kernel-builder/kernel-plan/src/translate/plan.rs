@@ -169,7 +169,7 @@ impl Planner<'_> {
             return Err(Refusal::new("it needs too many intermediate tensors"));
         }
         let name = format!("between_{}", self.workspaces.len());
-        self.workspaces.push(Tensor { name, shape: own.shape.clone(), element });
+        self.workspaces.push(Tensor { name, shape: own.shape.clone(), element, seed: false });
         let line = own.origin.as_ref().map(|origin| format!(" of line {}", origin.line));
         self.held.push(format!("`{}`{}", own.name, line.unwrap_or_default()));
         Ok(Buffer::Workspace(self.workspaces.len() - 1))

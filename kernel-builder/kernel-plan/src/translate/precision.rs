@@ -279,6 +279,7 @@ fn of_operation(op: Op, of: &[&ValueFacts], number: ValueId) -> ValueFacts {
         }
         Op::And | Op::Or | Op::Not | Op::ToBoolean => ValueFacts { exact: true, ..with(Sign::Natural) },
         Op::ToInteger => ValueFacts { exact: true, ..with(of[0].sign) },
+        Op::RandomBits => ValueFacts { exact: true, ..with(Sign::Natural) },
         Op::FloorDivide | Op::Remainder | Op::Fmod | Op::Atan2 => with(own),
     }
 }

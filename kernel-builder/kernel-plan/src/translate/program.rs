@@ -105,6 +105,8 @@ pub enum Op {
     Sign,
     /// A function of one float, by its name in steps.h and steps.cuh.
     Function(&'static str),
+    /// 32 random bits of a seed, a place and the number of a stream.
+    RandomBits,
     /// As a float.
     ToFloat,
     /// As an integer, rounded toward zero.
@@ -203,6 +205,8 @@ pub struct Tensor {
     pub shape: Vec<Length>,
     /// Its dtype.
     pub element: Element,
+    /// Whether it is the seed of random numbers.
+    pub seed: bool,
 }
 
 /// A tensor as others one behind the other, all equally long.

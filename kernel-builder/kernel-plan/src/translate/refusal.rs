@@ -35,6 +35,14 @@ pub(super) enum Assumed {
     Fixed(Length),
 }
 
+/// Operators that draw random numbers.
+pub(super) const RANDOM: &str = "\
+bernoulli exponential geometric log_normal multinomial native_dropout normal normal_functional poisson rand rand_like randint \
+randint_like randn randn_like randperm rrelu_with_noise rrelu_with_noise_functional uniform";
+/// What helps against these.
+const DRAWS: &str = "only plain dropout draws random numbers in a kernel: `F.dropout` or `nn.Dropout`, called by your own code; \
+pass other random numbers or masks as an argument";
+
 /// Operators that other libraries do better, and those that have no form here.
 const KNOWN: &[(&str, &str)] = &[
     ("mm", "a matrix product is left to PyTorch: translate the function of what comes before or after it"),
@@ -54,9 +62,6 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     ("sort", "sorting is left to PyTorch: translate the function of what comes before or after it"),
     ("topk", "sorting is left to PyTorch: translate the function of what comes before or after it"),
-    ("native_dropout", "random numbers are not translated: pass the mask as an argument"),
-    ("rand", "random numbers are not translated: pass them as an argument"),
-    ("bernoulli", "random numbers are not translated: pass the mask as an argument"),
     ("copy_", "a function that changes its arguments is not translated: return the new value"),
     ("view_as_complex", "complex numbers are not translated: write out the real and the imaginary part"),
     ("view_as_real", "complex numbers are not translated: write out the real and the imaginary part"),
@@ -77,8 +82,15 @@ impl Refusal {
         let known = KNOWN
             .iter()
             .find(|(known, _)| base == *known || (known.starts_with('_') && base.starts_with(known)));
-        let what = "the operator has no translation".to_owned();
-        Self { help: known.map(|(_, help)| *help), ..Self::new(what) }
+        if RANDOM.split_whitespace().any(|name| name == base) {
+            return Self::random();
+        }
+        Self { help: known.map(|(_, help)| *help), ..Self::new("the operator has no translation") }
+    }
+
+    /// The operator draws random numbers.
+    pub(super) fn random() -> Self {
+        Self { help: Some(DRAWS), ..Self::new("it draws random numbers") }
     }
 
     /// The same, of a node.

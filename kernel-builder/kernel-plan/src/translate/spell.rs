@@ -155,6 +155,11 @@ pub(super) fn operation(op: Op, class: Class, of: &[Spelled]) -> Spelled {
         Op::Abs => call("magnitude"),
         Op::Sign => call("sign_of"),
         Op::Function(name) => call(name),
+        Op::RandomBits => call("random_bits"),
+        // Compilers make vectors of a choice, and none of a condition that becomes a number.
+        Op::ToFloat if class == Class::Boolean => {
+            (format!("{} ? 1.0f : 0.0f", within(&of[0], Binding::Or)), Binding::Choice)
+        }
         Op::ToFloat => call("static_cast<float>"),
         Op::ToInteger if class == Class::Float => call("truncated"),
         Op::ToInteger => call("static_cast<long long>"),

@@ -30,6 +30,9 @@ pub struct TracedGraph {
     pub symbols: BTreeMap<String, TracedSymbol>,
     /// Whether bfloat16 stands for any floating-point dtype of the call, so that it may be another one.
     pub variable: bool,
+    /// The value of the input that is the seed of dropout.
+    #[serde(default)]
+    pub seed: Option<String>,
 }
 
 /// A tensor of the call.

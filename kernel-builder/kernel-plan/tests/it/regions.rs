@@ -204,6 +204,22 @@ fn what_cannot_stay_is_refused_with_its_operator() {
     );
     let random = refused(&[("y", "aten.bernoulli.default", &["x"]), ("z", "aten.exp.default", &["y"])]);
     assert_eq!((random.op.as_deref(), random.line), (Some("aten.bernoulli.default"), Some(1)));
+    // Memory that is filled with random numbers is not the reason.
+    let filled = &[
+        ("y", "aten.empty_permuted.default", [].as_slice()),
+        ("z", "aten.uniform.default", &["y"]),
+        ("v", "aten.exp.default", &["z"]),
+    ];
+    assert_eq!(refused(filled).op.as_deref(), Some("aten.uniform.default"));
+    let attention = [
+        ("y", "aten.scaled_dot_product_attention.default", ["x", "x", "x"].as_slice()),
+        ("z", "aten.exp.default", &["y"]),
+    ];
+    let mut graph = chain(&attention, &["z"]);
+    assert!(divide(&graph, &Choices::default()).is_ok());
+    graph.nodes[0].keywords.insert("dropout_p".to_owned(), json!(0.1));
+    let refusal = divide(&graph, &Choices::default()).expect_err("a refusal");
+    assert_eq!((refusal.line, refusal.what.as_str()), (Some(1), "it draws random numbers"));
     assert!(refused(&[("y", "aten.mm.default", &["x", "w"])]).what.contains("nothing is left"));
     // As a whole it is refused for the product.
     let whole = lower(&chain(&[("y", "aten.mm.default", &["x", "w"])], &["y"])).expect_err("a refusal");

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::project::render;
 
 /// The graphs beside the tests, as harness/translation.py exported them.
-const GRAPHS: [&str; 11] = [
+const GRAPHS: [&str; 12] = [
+    "dropped_branch",
     "gated_norm",
     "gated_scan",
     "gated_sum",
@@ -155,6 +156,21 @@ fn a_scan_and_a_sum_in_two_stages_are_written_out() {
     );
 }
 
+/// The mask of a dropout is computed from the seed where it is used, in the function and in its gradient.
+#[test]
+fn dropout_is_written_out() {
+    let files = emitted(graph("dropped_branch")).expect("a translation");
+    assert!(files.op.contains("seed = { shape = [\"of_1\"], dtype = \"i64\", seed = true }"), "{}", files.op);
+    insta::assert_snapshot!("dropped_branch_device", files.cuda);
+    insta::assert_snapshot!("dropped_branch_processor", files.body);
+    let of = traced(graph("dropped_branch"));
+    let gradient = lower_gradient(&traced(graph("dropped_branch_backward")), &of).expect("a program");
+    let names: Vec<&str> = gradient.inputs.iter().map(|input| input.name.as_str()).collect();
+    assert_eq!(names, ["grad_out", "branch", "gamma", "seed"]);
+    let plan = plan(&gradient, &Choices::default()).expect("kernels");
+    insta::assert_snapshot!("plan_dropped_branch_backward", plan.listing(&gradient));
+}
+
 /// A stack is written piece by piece, and a result that is turned around where its elements end up: by one kernel each.
 #[test]
 fn results_are_written_where_they_belong() {
@@ -268,7 +284,7 @@ fn a_refusal_names_the_operator_and_the_line() {
         &["aten.mm.default", "line: Some(4)", "return g(x)", "matrix product"],
     );
     refused(of_one("aten.sort.default", &x), &["sorting is left to PyTorch"]);
-    refused(of_one("aten.bernoulli.default", &x), &["pass the mask as an argument"]);
+    refused(of_one("aten.bernoulli.default", &x), &["it draws random numbers", "masks as an argument"]);
     refused(of_one("aten.frobnicate.default", &x), &["the operator has no translation"]);
     let rounded = json!([{ "node": "x" }, 2]);
     refused(of_one("aten.round.decimals", &rounded), &["rounding to decimals"]);

@@ -24,12 +24,13 @@ use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 17] = [
+const HARNESS: [(&str, &str); 18] = [
     ("trace.py", include_str!("../../../harness/trace.py")),
     ("attempts.py", include_str!("../../../harness/attempts.py")),
     ("bounds.py", include_str!("../../../harness/bounds.py")),
     ("calls.py", include_str!("../../../harness/calls.py")),
     ("derivatives.py", include_str!("../../../harness/derivatives.py")),
+    ("dropout.py", include_str!("../../../harness/dropout.py")),
     ("effects.py", include_str!("../../../harness/effects.py")),
     ("exported.py", include_str!("../../../harness/exported.py")),
     ("gradients.py", include_str!("../../../harness/gradients.py")),

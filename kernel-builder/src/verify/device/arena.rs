@@ -174,6 +174,7 @@ mod tests {
             omitted: false,
             inplace: None,
             computed: None,
+            seed: false,
         };
         assert_eq!(spread(&[1, 2, 3, 4], &tensor, &[5, 2], 9), [1, 9, 2, 9, 9, 3, 9, 4]);
         assert_eq!(spread(&[1, 2, 3, 4], &tensor, &[1, 2], 9), [1, 3, 2, 4]);

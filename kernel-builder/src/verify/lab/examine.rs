@@ -261,6 +261,7 @@ mod tests {
             omitted: false,
             inplace: None,
             computed: None,
+            seed: false,
         };
         ScheduledCase {
             id: "case".to_owned(),

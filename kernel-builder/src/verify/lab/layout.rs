@@ -131,6 +131,7 @@ mod tests {
             omitted: false,
             inplace,
             computed: None,
+            seed: false,
         }
     }
 

@@ -182,6 +182,7 @@ mod tests {
             omitted: false,
             inplace: None,
             computed: None,
+            seed: false,
         }
     }
 

@@ -122,6 +122,10 @@ struct Input {
     /// The function of the reference file that computes it from the other inputs where results are compared; called as
     /// the reference, with None for what is computed itself. Without one, random values are drawn.
     computed: Option<PythonName>,
+    /// Whether it is the seed of random numbers, an i64 tensor of one element: the package's function draws it with
+    /// PyTorch's generator if it is not passed.
+    #[schemars(extend("default" = false))]
+    seed: Option<bool>,
 }
 
 #[derive(JsonSchema)]

@@ -207,10 +207,11 @@ fn tensor(
         axes.push(format!("\"{name}\""));
     }
     Ok(format!(
-        "{} = {{ shape = [{}], dtype = \"{}\" }}",
+        "{} = {{ shape = [{}], dtype = \"{}\"{} }}",
         tensor.name,
         axes.join(", "),
-        tensor.element.word()
+        tensor.element.word(),
+        if tensor.seed { ", seed = true" } else { "" }
     ))
 }
 

@@ -109,6 +109,10 @@ impl Spelling<'_> {
             ("permute", [of, order]) => format!("{of}.permute({order})"),
             ("transpose", [of, one, other]) => format!("{of}.transpose({one}, {other})"),
             ("t", [of]) => format!("{of}.t()"),
+            // The operator of harness/dropout.py, which reference.py has as a function.
+            ("kernelwright", [seed, shape, stream, p]) => {
+                format!("_kept({seed}, torch.Size({shape}), {stream}, {p})")
+            }
             _ if is_among(OF_TORCH) => format!("torch.{base}({})", all()),
             _ if is_among(OF_FUNCTIONAL) => format!("torch.nn.functional.{base}({})", all()),
             _ => format!("torch.ops.{}({})", node.op, all()),

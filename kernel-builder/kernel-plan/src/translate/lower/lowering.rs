@@ -83,7 +83,8 @@ impl Lowering {
             })?;
             let name = axes::of_tensor(&input.name);
             lowering.name.clone_from(&name);
-            lowering.inputs.push(Tensor { name, shape: shape.clone(), element });
+            let seed = traced.seed.as_ref() == Some(&input.value);
+            lowering.inputs.push(Tensor { name, shape: shape.clone(), element, seed });
             let value = lowering.value(Kind::Input(number), shape, element.class());
             lowering.results.insert(input.value.clone(), vec![(value, element)]);
         }

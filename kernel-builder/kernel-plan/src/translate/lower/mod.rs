@@ -17,6 +17,7 @@ mod composite;
 mod concatenation;
 mod lowering;
 mod pointwise;
+mod random;
 mod reductions;
 mod scatters;
 mod views;
@@ -187,6 +188,9 @@ impl Lowering {
         if let Some(found) = pointwise::meaning(self, &name, &call)? {
             return Ok(vec![found]);
         }
+        if let Some(found) = random::meaning(self, &name, &call)? {
+            return Ok(vec![found]);
+        }
         if let Some(found) = reductions::meaning(self, &name, &call)? {
             return Ok(found);
         }
@@ -213,7 +217,8 @@ impl Lowering {
                 None if traced.outputs.len() == 1 => "out".to_owned(),
                 None => format!("out_{place}"),
             };
-            outputs.push((Tensor { name, shape: self.values[value].shape.clone(), element }, value));
+            let shape = self.values[value].shape.clone();
+            outputs.push((Tensor { name, shape, element, seed: false }, value));
         }
         if outputs.is_empty() {
             return Err(Refusal::new("it returns no tensor"));

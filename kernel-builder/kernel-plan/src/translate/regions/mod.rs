@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::choices::Choices;
 use super::lower::{self, Settled};
 use super::plan::plan;
-use super::refusal::Refusal;
+use super::refusal::{RANDOM, Refusal};
 use super::traced::{TracedGraph, TracedInput, TracedNode};
 
 mod cut;
@@ -26,10 +26,8 @@ pub(super) use lengths::over_axes;
 const LIBRARY: &str = "\
 mm addmm bmm baddbmm matmul linear convolution scaled_dot_product_attention sort topk max_pool1d max_pool2d_with_indices \
 max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d";
-/// Operators that stay nobody's: random numbers, values that decide shapes, complex numbers.
-const NEVER: &str = "\
-native_dropout dropout alpha_dropout bernoulli rand rand_like randn randn_like randint randint_like normal multinomial \
-uniform exponential randperm nonzero masked_select _local_scalar_dense unique view_as_complex view_as_real complex";
+/// Operators that stay nobody's: values that decide shapes, complex numbers.
+const NEVER: &str = "nonzero masked_select _local_scalar_dense unique view_as_complex view_as_real complex";
 
 /// Why a division does not work as it is.
 enum Obstacle {
@@ -52,6 +50,9 @@ impl From<Refusal> for Obstacle {
 /// # Errors
 /// Nothing is left to translate, or something can neither be translated nor stay.
 pub fn divide(traced: &TracedGraph, choices: &Choices) -> Result<Division, Refusal> {
+    if let Some(node) = traced.nodes.iter().find(|node| is_random(node)) {
+        return Err(Refusal::random().at(node));
+    }
     let mut traced = traced.clone();
     let base = |node: &TracedNode| LIBRARY.split_whitespace().any(|name| name == node.base());
     let mut stays: BTreeSet<String> =
@@ -66,6 +67,13 @@ pub fn divide(traced: &TracedGraph, choices: &Choices) -> Result<Division, Refus
             Err(Obstacle::Refused(refusal)) => return Err(refusal),
         }
     }
+}
+
+/// Whether an operator draws random numbers.
+fn is_random(node: &TracedNode) -> bool {
+    let drops = || node.arguments.get(4).or_else(|| node.keywords.get("dropout_p"));
+    RANDOM.split_whitespace().any(|name| name == node.base())
+        || (node.base() == "scaled_dot_product_attention" && drops().is_some_and(|p| p.as_f64() != Some(0.0)))
 }
 
 /// Whether an operator computes new tensors of its arguments alone.
@@ -159,6 +167,7 @@ fn region(
         results: Vec::new(),
         symbols: traced.symbols.clone(),
         variable: traced.variable,
+        seed: traced.seed.clone(),
     }
 }
 

@@ -211,7 +211,7 @@ impl Writer<'_> {
             if reduction.how == Reduction::Squares {
                 shape.push(Length::number(MOMENTS));
             }
-            launches.partial.push(Tensor { name: name.clone(), shape, element: *element });
+            launches.partial.push(Tensor { name: name.clone(), shape, element: *element, seed: false });
         }
         let names: Vec<String> = partial.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         let (read, _) = self.words.plan.moved(self.kernel());

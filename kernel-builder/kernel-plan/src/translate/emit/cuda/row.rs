@@ -154,11 +154,12 @@ impl Writer<'_> {
         matches!(&self.kernel().nodes[node].expression, Expression::Load(_, index) if self.is_packed(index))
     }
 
-    /// Whether a value costs more than to hold it: functions and quotients do.
+    /// Whether a value costs more than to hold it: functions, quotients and random numbers do.
     fn takes_long(&self, node: NodeId) -> bool {
         let nodes = &self.kernel().nodes;
         self.needed(&[node], &BTreeSet::new()).into_iter().filter(|one| nodes[*one].varies).any(|one| {
-            let long = |op: &Op| matches!(op, Op::Function(_) | Op::Divide | Op::Power | Op::Atan2);
+            let long =
+                |op: &Op| matches!(op, Op::Function(_) | Op::Divide | Op::Power | Op::Atan2 | Op::RandomBits);
             matches!(&nodes[one].expression, Expression::Operation(op, _) if long(op))
         })
     }

@@ -404,6 +404,10 @@ impl<'a> Writer<'a> {
 
     /// An index at element `j` of a pack, or at the axes' places themselves.
     pub(super) fn moved(&self, index: &Index, packs: bool) -> String {
+        let whole = self.index(index);
+        if whole == "place" {
+            return if packs { "place + j".to_owned() } else { whole };
+        }
         let axis = |axis: usize| {
             let name = &self.words.axes[axis];
             if axis == self.inner && packs { format!("({name} + j)") } else { name.clone() }
