@@ -172,7 +172,7 @@ def of_file(tmp_path: Path, name: str) -> tuple[Translation, dict[str, Any]]:
     """The translation of a function of FILE, and its reference module."""
     path = tmp_path / "functions.py"
     path.write_text(FILE, encoding="utf-8")
-    found = translation(Subject(str(path), name))["translation"]
+    found = translation(Subject(str(path), name), lambda _: None)["translation"]
     assert found is not None
     module: dict[str, Any] = {}
     exec(FILE + found["reference"]["text"] + (found["gradient"] or found)["reference"]["text"], module)
@@ -238,7 +238,7 @@ class Layer(torch.nn.Module):
     for more, masks, mode in (("", [], ".eval()"), ("\n\nexample_training = True\n", [[0, 0.25]], ".train()")):
         path = tmp_path / "layer.py"
         path.write_text(text + more, encoding="utf-8")
-        found = translation(Subject(str(path), "Layer"))["translation"]
+        found = translation(Subject(str(path), "Layer"), lambda _: None)["translation"]
         assert found is not None
         assert masks_of(found) == masks
         assert f"_module = Layer(){mode}" in found["reference"]["text"]
