@@ -98,7 +98,10 @@ class Subject:
         self.name, found = chosen(self.module, name)
         self.is_module = inspect.isclass(found)
         # Whether a module is called in training mode.
-        self.trains = bool(getattr(self.module, "example_training", False))
+        trains: object = getattr(self.module, "example_training", False)
+        if not isinstance(trains, bool):
+            raise Unusable(f"example_training is {trains!r}; it must be True or False")
+        self.trains = trains
         self.lengths: list[int] = []
         self.length_parameter: str | None = None
         self.made_with: list[str] = []

@@ -17,6 +17,7 @@ from conftest import tensor
 
 import dropout
 from inputs import draw_inputs
+from loading import Unusable
 from subject import Subject
 from translation import Translation, translation
 
@@ -242,6 +243,13 @@ class Layer(torch.nn.Module):
         assert found is not None
         assert masks_of(found) == masks
         assert f"_module = Layer(){mode}" in found["reference"]["text"]
+
+
+def test_the_training_mode_is_true_or_false(tmp_path: Path) -> None:
+    path = tmp_path / "layer.py"
+    path.write_text("import torch\n\nexample_training = 'no'\n\n\ndef layer(x):\n    return x\n", encoding="utf-8")
+    with pytest.raises(Unusable, match="example_training is 'no'; it must be True or False"):
+        Subject(str(path), "layer")
 
 
 def test_seeds_of_calls_have_64_bits() -> None:
