@@ -14,7 +14,7 @@ use super::length::Length;
 use super::plan::Plan;
 use super::program::{Class, Kind, Op, Program, Reduction, Value, ValueId};
 
-/// What becomes of an element in a sum of squares: its difference from a mean, a new mean, and a square.
+/// Roundings for each element of a sum of squares: its difference from the mean, the new mean, and the square.
 const STEPS_OF_SQUARES: i64 = 3;
 /// Functions that no argument makes negative.
 const NATURAL: &[&str] = &[
