@@ -14,12 +14,13 @@ With --own only the batch is made smaller, so that the largest tensor of the exa
 workload `own` with the task's own lengths in float32, which --measure judges, tunes for --fill seconds and measures on a GPU,
 against eager PyTorch and torch.compile. The judge moves every result through memory several times, so the batch of `own` is
 halved until no tensor has more than 128 MiB. This needs PyTorch in the Python that runs the script, to ask the task for its
-shapes; no tensor is made.
+shapes; no tensor is made. A package with operators that stay PyTorch's is judged and measured as built, with the CUDA toolkit and
+the PyTorch of the machine, and with default settings.
 
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
 `kernels`, `notes`, `error` (code and message), with --verify the same of `verify --backend cpu`, and with --measure the same of
-`verify --device` (`judge`), `fill` and `bench --device`, and `cases` (see translation.py). A second start goes on where the first one ended; no step begins
-after --seconds. Prints a table. Ends with 3 if steps are left.
+`verify --device` or `verify` (`judge`), `fill` and `bench`, and `cases` (see translation.py). A second start goes on where the
+first one ended; no step begins after --seconds. Prints a table. Ends with 3 if steps are left.
 """
 
 import argparse
@@ -174,6 +175,16 @@ def project_of(options, path):
     return options.out / "projects" / path.stem.lower().replace("_", "-")
 
 
+def whole_package(project):
+    """Whether the package has operators that stay PyTorch's, so that only all of it can be judged and measured."""
+    return "forward" in tomllib.loads((project / "op.toml").read_text(encoding="utf-8"))
+
+
+def on_gpu(project):
+    """The words that name what `verify` and `bench` take."""
+    return [project, "--toolchain", "system", "--backend", "cuda"] if whole_package(project) else ["--device", project]
+
+
 def reached(options, path, rows, steps):
     """Runs the steps of a task that have not been run; whether all of them were reached."""
     row = rows.of[path.stem]
@@ -200,7 +211,7 @@ def prepared(options, path, rows):
     steps = [("verify", ["verify", project, "--backend", "cpu"])] if options.verify else []
     if options.measure and not row.get("no_own"):
         # `bench` uses this verdict instead of verifying again.
-        steps.append(("judge", ["verify", "--device", project]))
+        steps.append(("judge", ["verify", *on_gpu(project)]))
     return reached(options, path, rows, steps)
 
 
@@ -211,8 +222,9 @@ def measured(options, path, rows):
         return True
     own = ["--workload", "own"]
     without = [word for rival in options.rivals_left_out for word in ("--without", rival)]
-    steps = [("fill", ["fill", project, *own, "--budget", options.fill])] if options.fill > 0 else []
-    steps.append(("bench", ["bench", "--device", project, *own, *without, "--starts", 1]))
+    fills = options.fill > 0 and not whole_package(project)
+    steps = [("fill", ["fill", project, *own, "--budget", options.fill])] if fills else []
+    steps.append(("bench", ["bench", *on_gpu(project), *own, *without, "--starts", 1]))
     whole = reached(options, path, rows, steps)
     row["cases"] = [one for one in cases(project) if one["workload"] == "own"]
     rows.save(row)

@@ -79,6 +79,8 @@ class InputReport(TypedDict):
     value: str
     name: str
     tensor: TensorReport
+    # Whether the function needs values that are not less than zero.
+    non_negative: bool
 
 
 class GraphReport(TypedDict):
@@ -385,7 +387,12 @@ def graph(subject: Subject, program: ExportedProgram, names: list[str]) -> Graph
     places = [node for node in nodes if node.op == "placeholder"][-len(names) :]
     used = {name for node in nodes if node.op != "placeholder" for name in map(str, node.all_input_nodes)}
     inputs: list[InputReport] = [
-        {"value": node.name, "name": identifier(name), "tensor": described.tensor(node.meta["val"])}
+        {
+            "value": node.name,
+            "name": identifier(name),
+            "tensor": described.tensor(node.meta["val"]),
+            "non_negative": False,
+        }
         for node, name in zip(places, names)
         if node.name in used or name not in subject.state
     ]

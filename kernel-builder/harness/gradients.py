@@ -150,6 +150,7 @@ def gradient(
     if not differentiable:
         raise Untranslated("no result depends on a floating-point argument in a way that has a gradient")
     seeds = [one["name"] for one in forward["inputs"] if one["value"] == forward["seed"]]
+    non_negative = {one["name"] for one in forward["inputs"] if one["non_negative"]}
     graph = joint(exported, inputs, outputs, wanted, differentiable)
     nodes = list(graph.graph.nodes)
     results: Any = nodes[-1].args[0]
@@ -196,7 +197,10 @@ def gradient(
     return {
         "graph": {
             "function": backward,
-            "inputs": [{"value": named[one].name, "name": one, "tensor": shapes[one]} for one in arguments],
+            "inputs": [
+                {"value": named[one].name, "name": one, "tensor": shapes[one], "non_negative": one in non_negative}
+                for one in arguments
+            ],
             "nodes": described.nodes,
             "outputs": list(returned.values()),
             "results": [f"grad_{name}" for name in returned],

@@ -117,6 +117,9 @@ def make_inputs(seed: int, makers: dict[str, Function], case: OracleCase, number
     random = generator(seed, case.id, number, "edit")
     if edited is not None and not case.inputs[edited].computed:
         edit_one(present(inputs, edited), random)
+    for place, tensor in enumerate(case.inputs):
+        if tensor.non_negative:
+            inputs[place] = None if tensor.omitted else present(inputs, place).abs()
     compute_inputs(inputs, makers, case, chosen.scalars)
     if edited is not None and case.inputs[edited].computed:
         edit_one(present(inputs, edited), random)

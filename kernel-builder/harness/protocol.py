@@ -60,3 +60,5 @@ class TensorSpec:
     computed: str | None
     # For an input: whether it is a seed, which may be any number of 64 bits.
     seed: bool
+    # For an input: whether no value is less than zero.
+    non_negative: bool

@@ -262,6 +262,30 @@ def flat(value: Any) -> list[Any]:
     return [value]
 
 
+def needs_non_negative(called: Callable[..., Any], tensors: list[Tensor]) -> list[int]:
+    """The places of the tensors without a negative value for which the function gives NaN if their signs change."""
+
+    def nans(negated: list[int]) -> int:
+        changed = [-one if place in negated else one.clone() for place, one in enumerate(tensors)]
+        with torch.no_grad(), usual(torch):
+            results = flat(called(*changed))
+        return sum(
+            int(one.isnan().sum()) for one in results if isinstance(one, torch.Tensor) and one.is_floating_point()
+        )
+
+    def among(places: list[int]) -> list[int]:
+        if not places or nans(places) <= usually:
+            return []
+        half = len(places) // 2
+        return places if len(places) == 1 else among(places[:half]) + among(places[half:])
+
+    def is_candidate(one: Tensor) -> bool:
+        return one.is_floating_point() and one.itemsize > 1 and one.numel() > 0 and bool((one >= 0).all())
+
+    usually = nans([])
+    return among([place for place, one in enumerate(tensors) if is_candidate(one)])
+
+
 def refuse_aliases(called: Callable[..., Any], tensors: list[Tensor], names: list[str]) -> None:
     """A result that shares memory with an argument is no new tensor."""
     own = {one.untyped_storage().data_ptr(): name for one, name in zip(tensors, names) if one.numel()}
@@ -361,6 +385,9 @@ def translation_of_call(
         values = shortened(called, exported, values)
         refuse_aliases(called, [one.clone() for one in values], names)
     inputs = [one["name"] for one in found["inputs"]]
+    needed = needs_non_negative(called, values)
+    for one in found["inputs"]:
+        one["non_negative"] = one["name"] in {identifier(names[place]) for place in needed}
     kept = [name for name in names if identifier(name) in inputs]
     exact = not differs(called, values)
     dtypes = [traced[name].dtype for name in kept]

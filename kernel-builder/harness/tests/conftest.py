@@ -18,7 +18,9 @@ sys.dont_write_bytecode = True
 
 def tensor(name: str, shape: list[int], dtype: Dtype = "f32", **more: Any) -> TensorSpec:
     """A tensor of a call."""
-    plain = TensorSpec(name=name, shape=shape, dtype=dtype, omitted=False, inplace=None, computed=None, seed=False)
+    plain = TensorSpec(
+        name=name, shape=shape, dtype=dtype, omitted=False, inplace=None, computed=None, seed=False, non_negative=False
+    )
     return replace(plain, **more)
 
 

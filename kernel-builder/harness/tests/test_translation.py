@@ -144,6 +144,14 @@ def only_whole(x, places):
 
 
 SEEN = []
+
+
+def example_inputs_deviation():
+    return torch.randn(3, 5), torch.rand(5), torch.ones(5)
+
+
+def deviation(x, variance, weight):
+    return x / torch.sqrt(variance + 1e-5) * weight
 """
 
 
@@ -191,6 +199,13 @@ def test_parameters_of_a_module_are_arguments(reports: Reports) -> None:
     found = translated(reports, "Scaled")
     assert [one["name"] for one in found["graph"]["inputs"]] == ["x", "weight"]
     assert "functional_call" in found["reference"]["text"]
+
+
+def test_a_tensor_under_a_square_root_is_not_negative(reports: Reports) -> None:
+    found = reports("deviation")["translation"]
+    assert found is not None and found["gradient"] is not None
+    for graph in (found["graph"], found["gradient"]["graph"]):
+        assert [one["name"] for one in graph["inputs"] if one["non_negative"]] == ["variance"]
 
 
 def test_a_sum_has_one_gradient_and_keeps_no_argument(reports: Reports) -> None:

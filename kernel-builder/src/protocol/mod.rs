@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel_plan::spec::op::{CaseTensor, ScalarValue};
+use kernel_plan::spec::op::{CaseTensor, ScalarValue, Values};
 use kernel_plan::units::Dtype;
 use serde::Serialize;
 
@@ -80,6 +80,8 @@ pub(crate) struct TensorSpec {
     pub computed: Option<String>,
     /// For an input: whether it is a seed, which may be any number of 64 bits.
     pub seed: bool,
+    /// For an input: whether no value is less than zero.
+    pub non_negative: bool,
 }
 
 impl TensorSpec {
@@ -93,7 +95,8 @@ impl TensorSpec {
             omitted: tensor.omitted,
             inplace: overwritten.and_then(|name| inputs.iter().position(|input| input.name == *name)),
             computed: tensor.computed.as_ref().map(ToString::to_string),
-            seed: tensor.seed,
+            seed: tensor.values == Values::Seed,
+            non_negative: tensor.values == Values::NonNegative,
         }
     }
 }

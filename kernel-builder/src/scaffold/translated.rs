@@ -7,6 +7,8 @@ use kernel_plan::translate::{
     Whole,
 };
 
+use kernel_plan::spec::op::Values;
+
 use super::ScaffoldError;
 use super::operation_name::operation;
 use super::report::{Gradient, Translation, Untranslated};
@@ -397,7 +399,7 @@ fn notes(translation: &Translation, program: &Program) -> Vec<String> {
         let shapes: Vec<String> = program
             .inputs
             .iter()
-            .filter(|input| !input.seed)
+            .filter(|input| input.values != Values::Seed)
             .map(|input| {
                 let lengths: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
                 format!("{} [{}]", input.name, lengths.join(", "))
@@ -411,11 +413,11 @@ fn notes(translation: &Translation, program: &Program) -> Vec<String> {
     if !translation.dynamic {
         notes.push("lengths are those of the example: torch.export cannot generalize them".to_owned());
     }
-    let mut floats = program.inputs.iter().filter(|input| !input.seed);
+    let mut floats = program.inputs.iter().filter(|input| input.values != Values::Seed);
     if floats.all(|input| input.element == Element::Variable) {
         notes.push("tensors are all bf16, all f16 or all f32".to_owned());
     }
-    if let Some(seed) = program.inputs.iter().find(|input| input.seed) {
+    if let Some(seed) = program.inputs.iter().find(|input| input.values == Values::Seed) {
         notes.push(format!(
             "dropout follows from `{}`: pass it, or PyTorch's generator draws it for each call",
             seed.name

@@ -9,7 +9,16 @@ use super::*;
 
 fn tensor(name: &str, shape: &[u64]) -> TensorSpec {
     let (name, shape) = (name.to_owned(), shape.to_vec());
-    TensorSpec { name, shape, dtype: Dtype::F32, omitted: false, inplace: None, computed: None, seed: false }
+    TensorSpec {
+        name,
+        shape,
+        dtype: Dtype::F32,
+        omitted: false,
+        inplace: None,
+        computed: None,
+        seed: false,
+        non_negative: false,
+    }
 }
 
 fn case() -> ScheduledCase {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::diagnostic::{Problem, SourceFile, has_errors};
 use crate::spec::OpSpec;
 use crate::spec::flashinfer::Flashinfer;
-use crate::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype, Workload};
+use crate::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype, Values, Workload};
 use crate::units::{Dtype, PythonName};
 
 use super::definition::dtype_name;
@@ -163,7 +163,7 @@ fn left_out(op: &OpSpec) -> Vec<Problem> {
                 format!("`{}` may be None, and flashinfer-bench 0.1.2 always passes it", name.value);
             warn(message, &name.span, "workloads without it are left out");
         }
-        if input.seed {
+        if input.values == Values::Seed {
             let message =
                 format!("`{}` is a seed, and an integer tensor like any other in a definition", name.value);
             warn(message, &name.span, "workloads give it small numbers");

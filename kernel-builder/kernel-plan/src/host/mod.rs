@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::spec::OpSpec;
-use crate::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype};
+use crate::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype, Values};
 use crate::units::{Dtype, PythonName};
 
 mod cpp;
@@ -56,7 +56,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
             let name = &input.tensor.name.value;
             let over =
                 op.outputs.iter().any(|it| it.inplace.as_ref().is_some_and(|place| place.value == *name));
-            let (optional, seed) = (input.optional, input.seed);
+            let (optional, seed) = (input.optional, input.values == Values::Seed);
             TensorPlan { place, optional, seed, inplace: over, ..tensor(op, &input.tensor) }
         })
         .collect();

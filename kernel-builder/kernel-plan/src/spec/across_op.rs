@@ -14,7 +14,7 @@ use super::codes;
 use super::evaluate_launch::LaunchError;
 use super::expr::{Bindings, Expr, NameUse, Value};
 use super::launch::TemplateArgument;
-use super::op::{AxisKind, Case, Device, Input, OpSpec, Purpose, TensorDtype, Workload};
+use super::op::{AxisKind, Case, Device, Input, OpSpec, Purpose, TensorDtype, Values, Workload};
 use super::tune::Count;
 
 /// Cases of all workloads together; more are a mistake in `[dtypes]`.
@@ -30,6 +30,7 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
     problems.extend(all_held_out(op));
     problems.extend(leading(op));
     problems.extend(seeds(op));
+    problems.extend(non_negative(op));
     problems.extend(tune_space(op));
     problems.extend(constant_default(op));
     if let Some(problem) = too_many_cases(op) {
@@ -96,7 +97,22 @@ fn seeds(op: &OpSpec) -> Vec<Problem> {
             .help("for example: one = { type = \"const\", value = 1 } in [axes], and { shape = [\"one\"], dtype = \"i64\", seed = true }");
         Some(problem.at(&op.file, &input.tensor.name.span, "the seed"))
     };
-    op.inputs.iter().filter(|input| input.seed).filter_map(of_input).collect()
+    op.inputs.iter().filter(|input| input.values == Values::Seed).filter_map(of_input).collect()
+}
+
+/// Values can be kept from being negative if they are floating-point numbers that `verify` draws.
+fn non_negative(op: &OpSpec) -> Vec<Problem> {
+    let of_input = |input: &Input| {
+        let reason = match (&input.tensor.dtype.value, &input.computed) {
+            (TensorDtype::Fixed(dtype), _) if !dtype.is_float() => "its dtype is not a floating-point dtype",
+            (_, Some(_)) => "it has `computed`",
+            _ => return None,
+        };
+        let message = format!("`{}` cannot have `non-negative`: {reason}", input.tensor.name.value);
+        let problem = Problem::error(codes::BAD_VALUE, message).help("remove `non-negative`");
+        Some(problem.at(&op.file, &input.tensor.name.span, "the input"))
+    };
+    op.inputs.iter().filter(|input| input.values == Values::NonNegative).filter_map(of_input).collect()
 }
 
 /// What has no value for some workload, each place once.

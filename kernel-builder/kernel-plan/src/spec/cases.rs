@@ -10,7 +10,7 @@ use crate::units::{Dtype, PythonName};
 use super::evaluate_launch::LaunchError;
 use super::expr::Bindings;
 use super::op::{
-    AxisKind, Case, CaseScalar, CaseTensor, Device, OpSpec, Purpose, Tensor, TensorDtype, Workload,
+    AxisKind, Case, CaseScalar, CaseTensor, Device, OpSpec, Purpose, Tensor, TensorDtype, Values, Workload,
 };
 use super::tune::Tuning;
 
@@ -89,7 +89,7 @@ impl OpSpec {
             let omitted = workload.without.iter().any(|name| name.value == input.tensor.name.value);
             let computed = input.computed.as_ref().map(|function| function.value.clone());
             let tensor = concrete(&input.tensor, &axes, &dtypes)?;
-            Some(CaseTensor { omitted, strided: input.strided, computed, seed: input.seed, ..tensor })
+            Some(CaseTensor { omitted, strided: input.strided, computed, values: input.values, ..tensor })
         });
         let outputs = self.outputs.iter().map(|output| {
             let inplace = output.inplace.as_ref().map(|name| name.value.clone());
@@ -133,7 +133,7 @@ fn concrete(
         omitted: false,
         strided: false,
         computed: None,
-        seed: false,
+        values: Values::Any,
         strides: None,
         inplace: None,
     })

@@ -131,8 +131,28 @@ pub struct Input {
     pub strided: bool,
     /// The function of the reference file that computes it from the other inputs; else it is drawn.
     pub computed: Option<Spanned<PythonName>>,
-    /// Whether it is the seed of random numbers, which the package's function draws if it is not passed.
-    pub seed: bool,
+    /// Which values it may have.
+    pub values: Values,
+}
+
+/// Which values an input may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Values {
+    /// Any of its dtype.
+    #[default]
+    Any,
+    /// Floating-point values that are not less than zero, such as a variance.
+    NonNegative,
+    /// The seed of random numbers, which the package's function draws if it is not passed: any number of 64 bits.
+    Seed,
+}
+
+impl Values {
+    /// Whether values are drawn without a restriction.
+    fn is_any(&self) -> bool {
+        *self == Self::Any
+    }
 }
 
 /// One entry of `[outputs]`.
@@ -382,9 +402,9 @@ pub struct CaseTensor {
     /// The function of the reference file that computes it from the other inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub computed: Option<PythonName>,
-    /// A seed, which may be any number of 64 bits.
-    #[serde(skip_serializing_if = "is_false")]
-    pub seed: bool,
+    /// Which values an input may have.
+    #[serde(skip_serializing_if = "Values::is_any")]
+    pub values: Values,
     /// Elements between neighbors, outermost dimension first; absent for a dense row-major tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strides: Option<Vec<u64>>,

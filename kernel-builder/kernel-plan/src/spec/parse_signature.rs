@@ -7,7 +7,7 @@ use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::{Dtype, PythonName};
 
 use super::defined::Defined;
-use super::op::{Call, Input, Output, Scalar, ScalarValue, Tensor, TensorDtype};
+use super::op::{Call, Input, Output, Scalar, ScalarValue, Tensor, TensorDtype, Values};
 use super::read::{Node, Table};
 use super::{Spanned, codes, values};
 
@@ -24,8 +24,14 @@ pub(crate) fn inputs(table: Table<'_>, defined: &Defined<'_>) -> Vec<Input> {
             let strided = table.get("strided").is_some_and(|strided| strided.value);
             let computed = table.get("computed");
             let seed = table.get("seed").is_some_and(|seed| seed.value);
+            let non_negative = table.get("non-negative").is_some_and(|non_negative| non_negative.value);
             table.finish();
-            Some(Input { tensor: tensor?, optional, strided, computed, seed })
+            let values = match (seed, non_negative) {
+                (_, true) => Values::NonNegative,
+                (true, false) => Values::Seed,
+                (false, false) => Values::Any,
+            };
+            Some(Input { tensor: tensor?, optional, strided, computed, values })
         })
         .collect()
 }

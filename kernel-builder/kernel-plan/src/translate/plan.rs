@@ -12,6 +12,7 @@ use super::length::Length;
 use super::pieces::divided;
 use super::program::{Class, Element, Kind, Program, Tensor, ValueId};
 use super::refusal::Refusal;
+use crate::spec::op::Values;
 use crate::units::Dtype;
 
 /// Fewer instances than this, each of many elements, leave most of a GPU idle: a reduction is divided then.
@@ -169,7 +170,7 @@ impl Planner<'_> {
             return Err(Refusal::new("it needs too many intermediate tensors"));
         }
         let name = format!("between_{}", self.workspaces.len());
-        self.workspaces.push(Tensor { name, shape: own.shape.clone(), element, seed: false });
+        self.workspaces.push(Tensor { name, shape: own.shape.clone(), element, values: Values::Any });
         let line = own.origin.as_ref().map(|origin| format!(" of line {}", origin.line));
         self.held.push(format!("`{}`{}", own.name, line.unwrap_or_default()));
         Ok(Buffer::Workspace(self.workspaces.len() - 1))

@@ -5,7 +5,8 @@
 //!
 //! A sum or a difference cancels where its terms follow from the same elements, as `x - mean(x)` does, or where one of them is a
 //! constant, as in `1 - tanh(x)`. It does not where both are elements as they were given (one rounding), where signs agree, or
-//! where they follow from other elements: then terms are as large as most results of the row.
+//! where they follow from other elements: then terms are as large as most results of the row. Bounded functions of such a sum hide
+//! that again: `tanh(x * w + b)` is 1 where terms are large.
 
 use std::collections::BTreeSet;
 
@@ -29,6 +30,9 @@ const NATURAL: &[&str] = &[
 /// Functions with zeros elsewhere than at 0: near one, a rounded argument decides every digit.
 const WITH_ZEROS: &[&str] =
     &["cosine", "logarithm", "logarithm_10", "logarithm_2", "sine", "tangent", "arccosine"];
+/// Functions with results near one where arguments are large.
+const BOUNDED: &[&str] =
+    &["arctangent", "error_complement", "error_function", "hyperbolic_tangent", "logistic"];
 /// Functions that keep the sign.
 const ODD: &[&str] = &[
     "arcsine",
@@ -92,11 +96,15 @@ struct ValueFacts {
     from: BTreeSet<(usize, Elements)>,
     sign: Sign,
     cancels: bool,
+    /// Whether it follows from rounded terms that were added, with signs that may differ.
+    summed: bool,
+    /// The operation that limits it by a constant on one side.
+    limited: Option<Op>,
 }
 
 impl ValueFacts {
     fn of_constant(sign: Sign) -> Self {
-        Self { exact: true, from: BTreeSet::new(), sign, cancels: false }
+        Self { exact: true, from: BTreeSet::new(), sign, cancels: false, summed: false, limited: None }
     }
 
     /// What an operation on some values has of all of them.
@@ -106,6 +114,8 @@ impl ValueFacts {
             from: all.iter().flat_map(|one| one.from.iter().copied()).collect(),
             sign,
             cancels: all.iter().any(|one| one.cancels),
+            summed: all.iter().any(|one| one.summed),
+            limited: None,
         }
     }
 
@@ -126,7 +136,7 @@ impl ValueFacts {
             exact: self.exact && exact,
             from: self.from.iter().map(|(input, elements)| (*input, moved(*elements))).collect(),
             sign: self.fixed_sign().unwrap_or(Sign::Of(view)),
-            cancels: self.cancels,
+            ..self.clone()
         }
     }
 
@@ -178,6 +188,8 @@ fn of_value(known: &[ValueFacts], number: ValueId, value: &Value) -> ValueFacts 
             from: BTreeSet::from([(*input, Elements::Here)]),
             sign: if value.class == Class::Boolean { Sign::Natural } else { Sign::Of(number) },
             cancels: false,
+            summed: false,
+            limited: None,
         },
         Kind::Number(constant) => {
             ValueFacts::of_constant(if *constant < 0.0 { Sign::Negative } else { Sign::Natural })
@@ -208,6 +220,8 @@ fn of_value(known: &[ValueFacts], number: ValueId, value: &Value) -> ValueFacts 
                 sign,
                 // Elements are close to their mean where they are large.
                 cancels: own.cancels || *how == Reduction::Squares,
+                summed: own.summed || (how.is_sum() && own.fixed_sign().is_none()),
+                limited: None,
             }
         }
         Kind::Pointwise(op, of) => {
@@ -233,7 +247,12 @@ fn of_operation(op: Op, of: &[&ValueFacts], number: ValueId) -> ValueFacts {
             let related = of[0].is_related(of[1]) || of.iter().any(|one| one.from.is_empty());
             let exact = of[0].exact && of[1].exact;
             let found = with(if agree { right } else { own });
-            ValueFacts { cancels: found.cancels || (related && !agree && !exact), ..found }
+            let summed = !agree && !exact;
+            ValueFacts {
+                cancels: found.cancels || (related && summed),
+                summed: found.summed || summed,
+                ..found
+            }
         }
         Op::Multiply | Op::Divide => with(of[0].sign.times(of[1].sign).unwrap_or(own)),
         Op::Negate => ValueFacts { exact: of[0].exact, ..with(of[0].sign.turned()) },
@@ -252,7 +271,15 @@ fn of_operation(op: Op, of: &[&ValueFacts], number: ValueId) -> ValueFacts {
             } else {
                 own
             };
-            ValueFacts { exact: of[0].exact && of[1].exact, ..with(sign) }
+            let found = with(sign);
+            let by_constant = of.iter().any(|one| one.from.is_empty());
+            let on_both_sides = of.iter().any(|one| one.limited.is_some_and(|other| other != op));
+            ValueFacts {
+                exact: of[0].exact && of[1].exact,
+                cancels: found.cancels || (found.summed && by_constant && on_both_sides),
+                limited: by_constant.then_some(op),
+                ..found
+            }
         }
         Op::Choose => {
             let sign = if of[1].sign == of[2].sign { of[1].sign } else { own };
@@ -272,7 +299,9 @@ fn of_operation(op: Op, of: &[&ValueFacts], number: ValueId) -> ValueFacts {
                 own
             };
             let found = with(sign);
-            ValueFacts { cancels: found.cancels || (!of[0].exact && WITH_ZEROS.contains(&name)), ..found }
+            let loses =
+                (!of[0].exact && WITH_ZEROS.contains(&name)) || (found.summed && BOUNDED.contains(&name));
+            ValueFacts { cancels: found.cancels || loses, ..found }
         }
         Op::Equal | Op::NotEqual | Op::Less | Op::LessEqual | Op::Greater | Op::GreaterEqual => {
             ValueFacts { exact: true, ..with(Sign::Natural) }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::index::Index;
 use super::length::Length;
 use super::traced::Quantity;
+use crate::spec::op::Values;
 use crate::units::Dtype;
 
 /// The number of a value in its program.
@@ -205,8 +206,8 @@ pub struct Tensor {
     pub shape: Vec<Length>,
     /// Its dtype.
     pub element: Element,
-    /// Whether it is the seed of random numbers.
-    pub seed: bool,
+    /// Which values it may have.
+    pub values: Values,
 }
 
 /// A tensor as others one behind the other, all equally long.

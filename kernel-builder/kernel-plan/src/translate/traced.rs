@@ -44,6 +44,9 @@ pub struct TracedInput {
     pub name: String,
     /// Its shape and dtype.
     pub tensor: TracedTensor,
+    /// Whether the function needs values that are not less than zero.
+    #[serde(default)]
+    pub non_negative: bool,
 }
 
 /// Shape and dtype.

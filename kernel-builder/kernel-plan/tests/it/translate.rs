@@ -112,6 +112,54 @@ fn terms_cancel_where_they_follow_from_the_same_elements() {
     assert_eq!(found, ["group_norm", "smoothed_loss", "to_ycbcr"]);
 }
 
+/// A graph of `x * w + b` and what follows: operators of one argument, each with its other arguments.
+fn of_affine(then: &[(&str, Value)]) -> Value {
+    let tensor = json!({ "shape": [[[1, ["rows"]]], [[1, ["hidden"]]]], "dtype": "bfloat16" });
+    let input = |value: &str| json!({ "value": value, "name": value, "tensor": tensor, "non_negative": value == "w" });
+    let mut nodes = Vec::new();
+    let mut add = |op: &str, arguments: Value| {
+        let name = format!("v{}", nodes.len());
+        nodes.push(json!({
+            "name": name, "op": op, "arguments": arguments, "keywords": {}, "results": [tensor], "line": 1, "text": "",
+        }));
+        json!({ "node": name })
+    };
+    let product = add("aten.mul.Tensor", json!([{ "node": "x" }, { "node": "w" }]));
+    let mut last = add("aten.add.Tensor", json!([product, { "node": "b" }]));
+    for (op, other) in then {
+        let arguments = if other.is_null() { vec![last] } else { vec![last, other.clone()] };
+        last = add(op, arguments.into());
+    }
+    let symbol = json!({ "hint": 16, "min": 0, "quotient": null });
+    let inputs: Vec<_> = ["x", "w", "b"].map(input).into();
+    json!({
+        "function": "affine", "inputs": inputs, "nodes": nodes, "outputs": [last["node"]],
+        "symbols": { "rows": symbol, "hidden": symbol }, "variable": true,
+    })
+}
+
+#[test]
+fn bounded_functions_hide_how_large_terms_were() {
+    let none = Value::Null;
+    let cancels = |then: &[(&str, Value)]| {
+        emitted(of_affine(then)).expect("a translation").op.contains("cancels = true")
+    };
+    assert!(!cancels(&[]));
+    assert!(!cancels(&[("aten.relu.default", none.clone())]));
+    assert!(cancels(&[("aten.tanh.default", none.clone())]));
+    assert!(cancels(&[("aten.relu.default", none), ("aten.clamp_max.default", json!(6.0))]));
+}
+
+#[test]
+fn inputs_that_must_not_be_negative_say_so() {
+    let op = emitted(of_affine(&[])).expect("a translation").op;
+    assert_eq!(op.matches("non-negative = true").count(), 1, "{op}");
+    assert!(
+        op.contains("w = { shape = [\"rows\", \"hidden\"], dtype = \"T\", non-negative = true }"),
+        "{op}"
+    );
+}
+
 /// The gradient of a function has the function's axes, and op.toml's reader takes its description.
 #[test]
 fn a_gradient_becomes_kernels() {

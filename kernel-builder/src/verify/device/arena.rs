@@ -175,6 +175,7 @@ mod tests {
             inplace: None,
             computed: None,
             seed: false,
+            non_negative: false,
         };
         assert_eq!(spread(&[1, 2, 3, 4], &tensor, &[5, 2], 9), [1, 9, 2, 9, 9, 3, 9, 4]);
         assert_eq!(spread(&[1, 2, 3, 4], &tensor, &[1, 2], 9), [1, 3, 2, 4]);

@@ -262,6 +262,7 @@ mod tests {
             inplace: None,
             computed: None,
             seed: false,
+            non_negative: false,
         };
         ScheduledCase {
             id: "case".to_owned(),

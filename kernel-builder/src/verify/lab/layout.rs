@@ -132,6 +132,7 @@ mod tests {
             inplace,
             computed: None,
             seed: false,
+            non_negative: false,
         }
     }
 

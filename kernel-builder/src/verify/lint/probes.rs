@@ -183,6 +183,7 @@ mod tests {
             inplace: None,
             computed: None,
             seed: false,
+            non_negative: false,
         }
     }
 

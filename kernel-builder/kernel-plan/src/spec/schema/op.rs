@@ -126,6 +126,9 @@ struct Input {
     /// PyTorch's generator if it is not passed.
     #[schemars(extend("default" = false))]
     seed: Option<bool>,
+    /// Whether no value is less than zero, as in a variance: for floating-point inputs without `computed`.
+    #[schemars(extend("default" = false))]
+    non_negative: Option<bool>,
 }
 
 #[derive(JsonSchema)]

@@ -16,6 +16,7 @@ use super::super::regions::Division;
 use super::cpu;
 use super::cuda::Launches;
 use super::project::{Part, Project};
+use crate::spec::op::Values;
 use crate::units::Dtype;
 
 /// Lengths that are tried, by the number of axes: one, few and odd, more than a vector, several blocks.
@@ -211,7 +212,11 @@ fn tensor(
         tensor.name,
         axes.join(", "),
         tensor.element.word(),
-        if tensor.seed { ", seed = true" } else { "" }
+        match tensor.values {
+            Values::Any => "",
+            Values::NonNegative => ", non-negative = true",
+            Values::Seed => ", seed = true",
+        }
     ))
 }
 

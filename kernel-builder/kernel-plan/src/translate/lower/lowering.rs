@@ -12,6 +12,7 @@ use super::super::program::{
 use super::super::refusal::{Assumed, Refusal};
 use super::super::traced::{Argument, Quantity, TracedGraph, TracedTensor};
 use super::axes;
+use crate::spec::op::Values;
 use crate::units::Dtype;
 
 /// The program so far.
@@ -83,8 +84,12 @@ impl Lowering {
             })?;
             let name = axes::of_tensor(&input.name);
             lowering.name.clone_from(&name);
-            let seed = traced.seed.as_ref() == Some(&input.value);
-            lowering.inputs.push(Tensor { name, shape: shape.clone(), element, seed });
+            let values = match (traced.seed.as_ref() == Some(&input.value), input.non_negative) {
+                (true, _) => Values::Seed,
+                (false, true) => Values::NonNegative,
+                (false, false) => Values::Any,
+            };
+            lowering.inputs.push(Tensor { name, shape: shape.clone(), element, values });
             let value = lowering.value(Kind::Input(number), shape, element.class());
             lowering.results.insert(input.value.clone(), vec![(value, element)]);
         }

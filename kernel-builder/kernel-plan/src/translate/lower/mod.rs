@@ -10,6 +10,7 @@ use super::program::{Element, Kind, Origin, Program, Tensor, Value, ValueId};
 use super::refusal::{Assumed, Refusal};
 use super::split::split;
 use super::traced::{TracedGraph, TracedNode, TracedSymbol};
+use crate::spec::op::Values;
 
 pub(super) mod axes;
 mod call;
@@ -218,7 +219,7 @@ impl Lowering {
                 None => format!("out_{place}"),
             };
             let shape = self.values[value].shape.clone();
-            outputs.push((Tensor { name, shape, element, seed: false }, value));
+            outputs.push((Tensor { name, shape, element, values: Values::Any }, value));
         }
         if outputs.is_empty() {
             return Err(Refusal::new("it returns no tensor"));

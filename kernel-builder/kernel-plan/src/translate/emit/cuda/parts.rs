@@ -11,6 +11,7 @@ use super::super::super::program::{Class, Element, Reduction, Tensor};
 use super::super::words::{Lines, Words};
 use super::launches::Launches;
 use super::writer::{Writer, stored, wrapped};
+use crate::spec::op::Values;
 use crate::units::Dtype;
 
 /// Numbers of a part of a sum of squares: how many elements there were, their mean, and the sum.
@@ -211,7 +212,12 @@ impl Writer<'_> {
             if reduction.how == Reduction::Squares {
                 shape.push(Length::number(MOMENTS));
             }
-            launches.partial.push(Tensor { name: name.clone(), shape, element: *element, seed: false });
+            launches.partial.push(Tensor {
+                name: name.clone(),
+                shape,
+                element: *element,
+                values: Values::Any,
+            });
         }
         let names: Vec<String> = partial.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         let (read, _) = self.words.plan.moved(self.kernel());
