@@ -15,7 +15,7 @@ workload `own` with the task's own lengths in float32, which --measure judges, t
 against eager PyTorch and torch.compile. The judge moves every result through memory several times, so the batch of `own` is
 halved until no tensor has more than 128 MiB. This needs PyTorch in the Python that runs the script, to ask the task for its
 shapes; no tensor is made. A package with operators that stay PyTorch's is judged and measured as built, with the CUDA toolkit and
-the PyTorch of the machine, and with default settings.
+the PyTorch of the machine, and with default settings; it is judged on smaller batches than it is measured on.
 
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
 `kernels`, `notes`, `error` (code and message), with --verify the same of `verify --backend cpu`, and with --measure the same of
@@ -29,6 +29,7 @@ import collections
 import concurrent.futures
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -108,21 +109,41 @@ def run(program, words):
     return said, result
 
 
-def own_inputs(path):
-    """The tensors of a task at its own sizes, without elements."""
-    import torch
-
+def own_space(path):
+    """The names that a task defines."""
     space = {"__name__": "task"}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), space)
+    return space
+
+
+def own_inputs(path):
+    """The tensors of a call of a task at its own sizes, without elements."""
+    import torch
+
+    space = own_space(path)
     with torch.device("meta"):
         return [one for one in space["get_inputs"]() if isinstance(one, torch.Tensor)]
 
 
+def own_state(path):
+    """The parameters and buffers of a task at its own sizes, without elements, by their names in op.toml."""
+    import torch
+
+    space = own_space(path)
+    with torch.device("meta"):
+        model = space["Model"](*space["get_init_inputs"]())
+    return {re.sub(r"\W", "_", name): one for name, one in [*model.named_parameters(), *model.named_buffers()]}
+
+
 def own_lengths(path, op):
     """The axes of a project at the sizes of its task, or why it has none."""
-    tensors = own_inputs(path)
+    tensors, state = own_inputs(path), own_state(path)
+    called = [name for name in op["inputs"] if name not in state]
     axes, found = op.get("axes", {}), {}
-    for (name, tensor), own in zip(op["inputs"].items(), tensors, strict=False):
+    for name, own in [*zip(called, tensors, strict=False), *state.items()]:
+        tensor = op["inputs"].get(name)
+        if tensor is None:
+            continue
         if len(tensor["shape"]) != own.dim():
             return None, f"`{name}` has {len(tensor['shape'])} axes, and {own.dim()} in the task"
         for axis, length in zip(tensor["shape"], own.shape, strict=True):
@@ -146,7 +167,12 @@ def add_own_workload(path, project):
     lengths, why = own_lengths(path, tomllib.loads(text))
     if lengths is not None:
         written = ", ".join(f"{axis} = {length}" for axis, length in lengths.items())
-        text += f'\n[workload.own]\naxes = {{ {written} }}\ndtypes = ["f32"]\ndevices = ["cuda"]\n'
+        purposes = ""
+        if whole_package(project):
+            # Products and convolutions in float64 take minutes at these lengths; `bench` compares the results that it times.
+            text = re.sub(r"\n\[workload\.large\]\n(?:[^\[\n].*\n|\n(?!\[))*", "", text)
+            purposes = 'for = ["bench"]\n'
+        text += f'\n[workload.own]\naxes = {{ {written} }}\ndtypes = ["f32"]\ndevices = ["cuda"]\n{purposes}'
         description.write_text(text, encoding="utf-8")
     return why
 
@@ -182,7 +208,11 @@ def whole_package(project):
 
 def on_gpu(project):
     """The words that name what `verify` and `bench` take."""
-    return [project, "--toolchain", "system", "--backend", "cuda"] if whole_package(project) else ["--device", project]
+    if not whole_package(project):
+        return ["--device", project]
+    import torch
+
+    return [project, "--toolchain", "system", "--selector", f"cuda:{torch.version.cuda}"]
 
 
 def reached(options, path, rows, steps):
@@ -239,7 +269,8 @@ def made(options, path):
     for what in (BATCH, EVERYTHING, ALIKE) if options.own else (EVERYTHING, BATCH, ALIKE):
         file.write_text(task(path.read_text(encoding="utf-8"), what, min(share, 1)), encoding="utf-8")
         shutil.rmtree(project, ignore_errors=True)
-        row, result = run(options.program, ["new", "bench/task", project, "--from", f"{file}:Task", "--no-git", "--offline"])
+        words = ["new", "bench/task", project, "--from", f"{file}:Task", "--no-git", "--offline"]
+        row, result = run(options.program, words)
         # The sizes of some tasks fit together only as they are.
         if row["exit"] == 0 or "RuntimeError" not in (row["error"][1] or ""):
             break
@@ -247,6 +278,12 @@ def made(options, path):
     serves = "translation" if "translated" in told else result.get("template")
     if options.own and row["exit"] == 0:
         row["no_own"] = add_own_workload(path, project)
+        if row["no_own"] and serves != "translation":
+            # The template has other axes than the task.
+            shutil.rmtree(project)
+            row, result = run(options.program, [*words, "--translate"])
+            told, serves = result.get("from") or {}, "translation"
+            row["no_own"] = add_own_workload(path, project) if row["exit"] == 0 else None
     return {"task": path.stem, **row, "serves": serves, "kernels": told.get("kernels", []), "notes": told.get("notes", [])}
 
 

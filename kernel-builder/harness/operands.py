@@ -86,7 +86,8 @@ class Case:
         size = [count + min(max(count, FEWEST_PLACES), MOST_PLACES)]
         if dtype.is_floating_point:
             wide = dtype if dtype == torch.float64 else torch.float32
-            return torch.randn(size, generator=generator, device=self.device, dtype=wide).to(dtype)
+            values = torch.randn(size, generator=generator, device=self.device, dtype=wide).to(dtype)
+            return values.abs_() if declared.non_negative else values
         low, high = (0, 2) if dtype == torch.bool else (-100, 100)
         return torch.randint(low, high, size, generator=generator, device=self.device).to(dtype)
 
@@ -120,12 +121,14 @@ class Case:
         ]
         if not places:
             return
-        tensor = chosen[places[mix(seed, number, "input") % len(places)]].data.view(-1)
+        place = places[mix(seed, number, "input") % len(places)]
+        tensor = chosen[place].data.view(-1)
         position = mix(seed, number, "element") % tensor.numel()
         element = tensor[position : position + 1]
         # On the device: reading the element on the host would wait for the queue.
         old = element.to(self.torch.float64)
         new = self.torch.where(old >= 0, -old - 3, 3 - old) if tensor.dtype.is_floating_point else 1 - old
+        new = new.abs_() if self.inputs[place].non_negative else new
         element.copy_(new.to(self.torch.float32).to(tensor.dtype))
 
     def contents(self, seed: int, number: int, edits: Sequence[int]) -> list[Any]:

@@ -9,6 +9,9 @@ A function with operators that stay PyTorch's (parts.py) runs as its package doe
 of N parts of the functions in the files beside this script, `--functions` names some of them, `--seconds` ends the run early: what is
 not reached then is said. SITE has PyTorch.
 
+With --gpu it is the code for the GPU that is compiled and compared, with default settings. This needs CuPy, which brings NVRTC; functions
+with operators that stay PyTorch's are left out.
+
 Every function runs at the lengths of its example, at length one and at odd lengths, in float32, and once in pieces. Results are
 compared with those of PyTorch in float64, as closely as PyTorch's own float32 allows. Ends with 1 if one is wrong, does not compile, or
 should have a translation and has none.
@@ -54,6 +57,18 @@ KINDS = {
     "f32": (torch.float32, "Float32"), "f16": (torch.float16, ""), "bf16": (torch.bfloat16, ""), "i64": (torch.int64, ""),
     "i32": (torch.int32, ""), "i16": (torch.int16, ""), "i8": (torch.int8, ""), "bool": (torch.bool, ""),
 }  # fmt: skip
+#: What NVRTC has no header for.
+CSTDINT = """#pragma once
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+typedef unsigned long long uintptr_t;
+"""
 SOURCE = """#include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -142,7 +157,8 @@ class Operation:
             elif kind == torch.bool:
                 found.append(torch.rand(shape) > 0.5)
             elif kind.is_floating_point:
-                found.append(torch.randn(shape).to(kind))
+                drawn_values = torch.randn(shape).to(kind)
+                found.append(drawn_values.abs() if one.get("non-negative") else drawn_values)
             else:
                 # Indexes among them are within every axis of at least two.
                 found.append(torch.randint(0, 2, shape, dtype=kind))
@@ -214,6 +230,75 @@ class Operation:
         if not error <= allowed:
             place = int((own - exact).abs().argmax())
             raise Wrong(f"{what}: {own[place]:.8g}, exact {exact[place]:.8g}, PyTorch {usual[place]:.8g}, allowed {allowed:.3g}")
+
+
+class OnGpu(Operation):
+    """The same with its code for the GPU."""
+
+    emit = ""
+
+    def compiled(self, folder: Path) -> None:
+        import cupy
+
+        shims = folder / "include"
+        shims.mkdir(exist_ok=True)
+        (shims / "cstdint").write_text(CSTDINT, encoding="utf-8")
+        lengths = self.tried()
+        self.launches = dict(zip(map(str, lengths), launches(self.emit, self.files["op"], lengths)))
+        shared = ROOT / "templates" / "_shared" / "cuda"
+        toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
+        options = ("-std=c++17", f"-I{shims}", f"-I{shared}", f"-I{toolkit}", f"-I{toolkit / 'cccl'}")
+        self.modules = {}
+        for launch in filter(None, self.launches.values()):
+            key = (*launch["defines"], *sorted(kernel["name"] for kernel in launch["kernels"]))
+            if key in self.modules or not launch["kernels"]:
+                continue
+            names = sorted({kernel["name"] for kernel in launch["kernels"]})
+            module = cupy.RawModule(code=self.files["cuda"], options=(*options, *launch["defines"]), name_expressions=names)
+            try:
+                self.modules[key] = {name: module.get_function(name) for name in names}
+            except cupy.cuda.compiler.CompileException as error:
+                raise Wrong(f"it does not compile:\n{error}") from error
+
+    def run(self, inputs: list, lengths: dict[str, int], cuts: int) -> list[torch.Tensor]:
+        """The results. With several cuts, the inputs lie one element off the places where packs begin."""
+        import cupy
+        import numpy
+
+        launch = self.launches[str(lengths)]
+        if launch is None:
+            raise Wrong(f"op.toml does not take {lengths}")
+        off = 1 if cuts > 1 else 0
+        memory = {name: torch.full((one.numel() + 2 * GUARD + off,), MARK, dtype=one.dtype, device="cuda") for name, one in
+                  zip(self.op["outputs"], self.tensors("outputs", lengths))}
+        shapes = dict(zip(self.op["outputs"], (one.shape for one in self.tensors("outputs", lengths))))
+        placed = {name: one[GUARD + off : one.numel() - GUARD] for name, one in memory.items()}
+        for name, one in zip(self.op["inputs"], inputs):
+            base = torch.empty(one.numel() + off, dtype=one.dtype, device="cuda")
+            base[off:].copy_(one.flatten())
+            placed[name] = base[off:]
+        for one in launch["workspaces"]:
+            # Not zeros: what is not written must not be read.
+            made = torch.empty(one["bytes"], dtype=torch.uint8, device="cuda").fill_(0 if one["zero"] else 0xA5)
+            placed[one["name"]] = made
+        kinds = {"i32": numpy.int32, "i64": numpy.int64, "bool": numpy.bool_, "f32": numpy.float32, "f64": numpy.float64}
+        key = (*launch["defines"], *sorted(kernel["name"] for kernel in launch["kernels"]))
+        stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+        with stream:
+            for kernel in launch["kernels"]:
+                arguments = []
+                for one in kernel["arguments"]:
+                    (kind, value), = one.items()
+                    arguments.append(numpy.uintp(placed[value].data_ptr()) if kind == "pointer" else kinds[kind](value))
+                self.modules[key][kernel["name"]](
+                    tuple(kernel["grid"]), tuple(kernel["block"]), tuple(arguments), shared_mem=kernel["shared"]
+                )
+        torch.cuda.synchronize()
+        for name, one in memory.items():
+            ends = torch.cat((one[: GUARD + off], one[one.numel() - GUARD :]))
+            if not bool((ends == MARK).all()):
+                raise Wrong(f"it writes beside `{name}` at {lengths}")
+        return [placed[name].view(shapes[name]).cpu() for name in self.op["outputs"]]
 
 
 class Parts:
@@ -299,6 +384,15 @@ def exported(path: Path, name: str) -> dict:
     }
 
 
+def launches(emit: str, op: str, lengths: list[dict[str, int]]) -> list[dict | None]:
+    """What is started on a GPU at each of the lengths."""
+    request = json.dumps([{"op": op, "lengths": lengths}])
+    done = subprocess.run([emit], input=request, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Wrong(f"its launch has no value: {done.stderr[-500:]}")
+    return json.loads(done.stdout)[0]
+
+
 def translated(emit: str, reports: list[dict]) -> list[dict]:
     graphs = [{key: one[key] for key in ("name", "graph", "gradient")} for one in reports]
     done = subprocess.run([emit], input=json.dumps(graphs), capture_output=True, text=True, check=False)
@@ -338,6 +432,7 @@ def main() -> None:
     parser.add_argument("--share", default="0/1", help="K/N: the K-th of N parts of the functions of the files; N 0: none")
     parser.add_argument("--functions", nargs="+", help="these functions of the files")
     parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--gpu", action="store_true", help="compare the code for the GPU")
     parser.add_argument("--keep", type=Path, help="a folder for the sources, which is kept")
     options = parser.parse_args()
     begun = time.monotonic()
@@ -363,7 +458,7 @@ def main() -> None:
             if time.monotonic() - begun > options.seconds:
                 left += [name for _, name in chosen]
                 continue
-            check(chosen, options.emit, folder, table)
+            check(chosen, options.emit, folder, table, options.gpu)
     took = time.monotonic() - begun
     print(f"seed {options.seed}: {table.right} right in {table.calls} calls, {len(table.wrong)} wrong, {took:.0f} s")
     if left:
@@ -371,7 +466,9 @@ def main() -> None:
     sys.exit(1 if table.wrong else 0)
 
 
-def check(chosen: list, emit: str, folder: Path, table: Table) -> None:
+def check(chosen: list, emit: str, folder: Path, table: Table, gpu: bool) -> None:
+    OnGpu.emit = emit
+    one_kernel = OnGpu if gpu else Operation
     reports = []
     for path, name in chosen:
         report = exported(path, name)
@@ -386,12 +483,14 @@ def check(chosen: list, emit: str, folder: Path, table: Table) -> None:
         if "refused" in answer["forward"]:
             table.refuse(name, f"refused: {answer['forward']['refused']} ({answer['forward']['op_name']})")
             continue
-        kind = Parts if "regions" in answer["forward"] else Operation
+        kind = Parts if "regions" in answer["forward"] else one_kernel
+        if gpu and kind is Parts:
+            continue
         operations.append(kind(name, answer["forward"], report["function"]))
         if kind is Parts:
             continue
         if "refused" not in gradient:
-            operations.append(Operation(f"{name}_backward", gradient, report["backward"]))
+            operations.append(one_kernel(f"{name}_backward", gradient, report["backward"]))
         elif WITHOUT.get(name, "-") not in gradient["refused"]:
             print(f"no gradient: {name}: {gradient['refused']} ({gradient.get('op_name')})", flush=True)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

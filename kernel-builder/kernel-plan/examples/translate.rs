@@ -1,15 +1,21 @@
 //! Translates exported graphs, for tests/translation/check.py: a JSON list of graphs on standard input, the files of each on
-//! standard output.
+//! standard output. An element with `op`, the text of an op.toml, and `lengths` asks for what is started on a GPU in float32
+//! at each of these lengths.
 //!
 //! Owns: the form of both. Never: writes a file.
 #![expect(clippy::disallowed_macros, reason = "a program without the workspace's own output")]
 
+use std::collections::BTreeMap;
 use std::error::Error;
 
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::op::{Device, Purpose};
+use kernel_plan::spec::parse_op;
 use kernel_plan::translate::{
     Choices, Part, Plan, Program, Project, Refusal, TracedGraph, agree, divide, emit, emit_whole, lower,
     lower_gradient, plan,
 };
+use kernel_plan::units::{Dtype, PythonName};
 use serde_json::{Value, json};
 
 /// A program with its kernels.
@@ -52,10 +58,46 @@ fn files(name: &str, planned: &Result<(Program, Plan), Refusal>) -> Value {
     )
 }
 
+/// What is started of an op.toml with default settings, at each of some lengths; null where the operation does not take them.
+fn launches(text: &str, lengths: Vec<BTreeMap<String, u64>>) -> Result<Value, Box<dyn Error>> {
+    let (op, _) = parse_op(SourceFile::new("op.toml", text.to_owned()));
+    let op = op.ok_or("op.toml cannot be read")?;
+    let launch = op.launch.as_ref().ok_or("op.toml has no [launch]")?;
+    let tuning = op.tune.default_tuning();
+    let cases = op.cases(Purpose::Verify, Device::Cuda);
+    let like = cases.iter().find(|case| case.dtypes.values().all(|dtype| *dtype == Dtype::F32));
+    let like = like.ok_or("no workload is verified in float32 on a GPU")?;
+    let mut found = Vec::new();
+    for one in lengths {
+        let named = one.into_iter().map(|(name, length)| Ok((name.parse()?, length)));
+        let one: BTreeMap<PythonName, u64> = named.collect::<Result<_, Box<dyn Error>>>()?;
+        let Some(case) = op.at(like, &one) else {
+            found.push(Value::Null);
+            continue;
+        };
+        let concrete = launch.evaluate(&case, &tuning)?;
+        let kernels = concrete.kernels.iter().map(|kernel| {
+            json!({
+                "name": kernel.name_expression(), "grid": kernel.grid, "block": kernel.block, "shared": kernel.shared,
+                "arguments": kernel.arguments,
+            })
+        });
+        let defines = concrete.defines.iter().map(|(name, value)| format!("-D{name}={value}"));
+        found.push(json!({
+            "defines": defines.collect::<Vec<_>>(), "workspaces": concrete.workspaces, "kernels": kernels.collect::<Vec<_>>(),
+        }));
+    }
+    Ok(found.into())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let graphs: Vec<Value> = serde_json::from_reader(std::io::stdin())?;
     let mut answers = Vec::new();
     for one in graphs {
+        if let Some(text) = one["op"].as_str() {
+            answers.push(launches(text, serde_json::from_value(one["lengths"].clone())?)?);
+            continue;
+        }
         let name = one["name"].as_str().ok_or("a graph without a name")?;
         let graph: TracedGraph = serde_json::from_value(one["graph"].clone())?;
         let mut function = planned(lower(&graph));
