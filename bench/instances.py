@@ -134,7 +134,7 @@ class Pair:
             return False
         if fresh:
             self.add_workload(op, workload, of_translation)
-        if self.options.make:
+        if self.options.until == "make":
             return True
         return all([self.step(f"verify {name}", ["verify", "--device", project]) for name, project in self.projects()])
 
@@ -218,7 +218,7 @@ def main():
     parser.add_argument("--fill", type=float, default=10.0, help="seconds of search for each project; 0: none")
     parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")
     parser.add_argument("--jobs", type=int, default=1, help="pairs that are made and judged side by side")
-    parser.add_argument("--make", action="store_true", help="only make the projects, which needs no GPU")
+    parser.add_argument("--until", choices=["make", "judge", "measure"], default="measure", help="the last step; `make` needs no GPU")
     parser.add_argument("--print", action="store_true", help="only print the table of what is there")
     options = parser.parse_args()
     options.begun, options.left = time.monotonic(), 0
@@ -243,7 +243,7 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(Pair.made, pairs))
         # One at a time: a GPU that judges others is slower.
-        for pair in pairs if not options.make else []:
+        for pair in pairs if options.until == "measure" else []:
             pair.measured()
     print(table(rows))
     if options.left:

@@ -239,7 +239,7 @@ def prepared(options, path, rows):
     if row["exit"] != 0:
         return True
     steps = [("verify", ["verify", project, "--backend", "cpu"])] if options.verify else []
-    if options.measure and not row.get("no_own"):
+    if (options.measure or options.judge) and not row.get("no_own"):
         # `bench` uses this verdict instead of verifying again.
         steps.append(("judge", ["verify", *on_gpu(project)]))
     return reached(options, path, rows, steps)
@@ -327,13 +327,14 @@ def main():
     parser.add_argument("--verify", action="store_true", help="verify the projects on the processor")
     parser.add_argument("--own", action="store_true", help="add a workload of the task's own lengths")
     parser.add_argument("--measure", action="store_true", help="measure that workload on a GPU")
+    parser.add_argument("--judge", action="store_true", help="only judge it on a GPU; --measure then goes on")
     parser.add_argument("--fill", type=float, default=10.0, help="seconds of search before that; 0: none")
     parser.add_argument("--rivals-left-out", nargs="*", default=["compile-max"], help="rivals that `bench` leaves out")
     parser.add_argument("--jobs", type=int, default=1, help="tasks that are made and judged side by side")
     parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")
     options = parser.parse_args()
-    if options.measure and not options.own:
-        parser.error("--measure needs --own")
+    if (options.measure or options.judge) and not options.own:
+        parser.error("--measure and --judge need --own")
     options.begun = time.monotonic()
     program = shutil.which(options.program)
     if program is None:
