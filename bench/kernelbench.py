@@ -212,7 +212,8 @@ def on_gpu(project):
         return ["--device", project]
     import torch
 
-    return [project, "--toolchain", "system", "--selector", f"cuda:{torch.version.cuda}"]
+    release = ".".join(torch.__version__.split(".")[:2])
+    return [project, "--toolchain", "system", "--all", "--selector", f"torch:{release} and cuda:{torch.version.cuda}"]
 
 
 def reached(options, path, rows, steps):

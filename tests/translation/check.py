@@ -268,7 +268,7 @@ class OnGpu(Operation):
         launch = self.launches[str(lengths)]
         if launch is None:
             raise Wrong(f"op.toml does not take {lengths}")
-        off = 1 if cuts > 1 else 0
+        off = 0
         memory = {name: torch.full((one.numel() + 2 * GUARD + off,), MARK, dtype=one.dtype, device="cuda") for name, one in
                   zip(self.op["outputs"], self.tensors("outputs", lengths))}
         shapes = dict(zip(self.op["outputs"], (one.shape for one in self.tensors("outputs", lengths))))
