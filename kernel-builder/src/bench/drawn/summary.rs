@@ -48,7 +48,7 @@ pub(crate) struct Row {
     pub regime: String,
     /// Seconds a call of the kernel; absent if they are not a result.
     pub seconds: Option<f64>,
-    /// The fastest peer with its ratio; absent if no ratio is a result.
+    /// The fastest peer with its ratio; absent if it is not known.
     pub best: Option<Ratio>,
     /// Whether that ratio is below one.
     pub loss: bool,
@@ -111,8 +111,12 @@ fn summary(seed: u64, measured: &[&Measurement]) -> Summary {
     }
 }
 
+/// The ratio over the fastest peer. If one of the peers was not measured precisely enough, it may be the fastest, so only a
+/// loss against another one is known.
 fn best(measurement: &Measurement) -> Option<&Ratio> {
-    measurement.ratios.iter().min_by(|one, other| one.ratio.total_cmp(&other.ratio))
+    let least = measurement.ratios.iter().min_by(|one, other| one.ratio.total_cmp(&other.ratio))?;
+    let all_known = measurement.unmeasured.iter().all(|one| !one.figure.starts_with("vs "));
+    (all_known || least.ratio < 1.0).then_some(least)
 }
 
 fn row(measurement: &Measurement) -> Row {
@@ -179,13 +183,14 @@ pub(crate) fn table(summaries: &[Summary], measured: &[Measurement]) -> String {
 
 fn summary_table(summary: &Summary) -> String {
     let losses = summary.cases.iter().filter(|row| row.loss).count();
+    let known = summary.cases.iter().filter(|row| row.best.is_some()).count();
     let title = format!(
         "{} {}, {} of seed {}\nthe best peer is faster in {losses} of {}\n",
         summary.op,
         summary.variant,
         render::counted(summary.count as u64, "drawn case"),
         summary.seed,
-        render::counted(summary.cases.len() as u64, "measurement"),
+        render::counted(known as u64, "measurement"),
     );
     let mut rows = Table::new();
     rows.load_style(NOTHING);
@@ -247,6 +252,7 @@ fn lines(mut table: Table, right: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::super::record::tests::example;
+    use super::super::super::unmeasured::Unmeasured;
     use super::*;
 
     /// The kernel's example on one more case, with these ratios against eager and the fused operator.
@@ -320,6 +326,28 @@ mod tests {
         assert_eq!(found.cases.iter().map(|row| row.axes["rows"]).collect::<Vec<_>>(), [6, 5]);
         assert!(found.cases[1].best.is_none() && !found.cases[1].loss);
         assert!(found.means.iter().all(|mean| mean.cases == 1 && mean.low.is_none()));
+    }
+
+    #[test]
+    fn a_peer_that_was_not_measured_may_be_the_best_one() {
+        let without_fused = |eager| {
+            let mut one = drawn(5, "cold", eager, 1.0);
+            one.ratios.pop();
+            let figure = "vs fused".to_owned();
+            one.unmeasured = vec![Unmeasured {
+                figure,
+                blocks: 15,
+                factor: None,
+                needs: None,
+                budget: None,
+                starts: None,
+            }];
+            summaries(&[one]).remove(0)
+        };
+        let (win, loss) = (without_fused(2.0), without_fused(0.8));
+        assert!(win.cases[0].best.is_none() && loss.cases[0].loss);
+        assert_eq!(win.means.iter().map(|mean| mean.versus.as_str()).collect::<Vec<_>>(), ["eager"]);
+        assert_eq!(loss.means.iter().map(|mean| mean.versus.as_str()).collect::<Vec<_>>(), [BEST, "eager"]);
     }
 
     #[test]
