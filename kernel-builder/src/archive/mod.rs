@@ -174,7 +174,8 @@ fn read(name: &str, text: &str) -> Result<Vec<Measurement>, ArchiveError> {
     if records.is_empty() { Err(ArchiveError::Empty { name: name.to_owned() }) } else { Ok(records) }
 }
 
-/// The newest record of each (workload, dtype, regime, device) of one artifact, in the order of first sight.
+/// The newest record of each (workload, dtype, regime, device) of one artifact, in the order of first sight. Drawn cases are
+/// left out: no project names them.
 pub fn latest(project: &Path, artifact: &Digest) -> Vec<Measurement> {
     latest_named(project, artifact).into_iter().map(|(_, record)| record).collect()
 }
@@ -182,7 +183,8 @@ pub fn latest(project: &Path, artifact: &Digest) -> Vec<Measurement> {
 /// As [`latest`], each with its name.
 pub fn latest_named(project: &Path, artifact: &Digest) -> Vec<(Digest, Measurement)> {
     let mut found: Vec<(Digest, Measurement)> = Vec::new();
-    for (name, record) in named(project).into_iter().filter(|(_, record)| record.artifact == *artifact) {
+    let is_of_workload = |record: &Measurement| record.artifact == *artifact && record.drawn.is_none();
+    for (name, record) in named(project).into_iter().filter(|(_, record)| is_of_workload(record)) {
         let same = |(_, other): &(Digest, Measurement)| {
             (&other.workload, &other.dtype, &other.regime, &other.device)
                 == (&record.workload, &record.dtype, &record.regime, &record.device)
@@ -273,6 +275,17 @@ mod tests {
         assert_eq!(records(project).len(), 1);
         record(project, &[read]).unwrap();
         assert_eq!(records(project).len(), 2);
+    }
+
+    #[test]
+    fn drawn_cases_are_kept_but_are_not_those_of_a_project() {
+        let folder = files::scratch().unwrap();
+        let good: Measurement = serde_json::from_str(kept().lines().next().unwrap()).unwrap();
+        let drawn = Measurement { drawn: Some(7), workload: "drawn-7-3x4097".to_owned(), ..good.clone() };
+        record(folder.path(), &[good.clone(), drawn]).unwrap();
+        assert_eq!(records(folder.path()).iter().map(|one| one.drawn).collect::<Vec<_>>(), [None, Some(7)]);
+        let found = latest(folder.path(), &good.artifact);
+        assert_eq!(found.iter().map(|one| &one.workload).collect::<Vec<_>>(), [&good.workload]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Owns: the messages and the exit code of this stage.
 
+use kernel_plan::spec::op::Device;
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -24,6 +25,20 @@ pub enum BenchError {
         name: String,
         /// The names there are, separated by commas.
         known: String,
+    },
+    /// `--drawn` finds no case.
+    #[error("no case of `{op}` can be drawn for {device}: {problem}")]
+    #[diagnostic(
+        code(bench::nothing_drawn),
+        help("measure the workloads of op.toml instead: leave out `--drawn`")
+    )]
+    NothingDrawn {
+        /// The operation.
+        op: String,
+        /// The device.
+        device: Device,
+        /// The most frequent problem of a draft.
+        problem: String,
     },
     /// Nothing that was sampled is known well enough.
     #[error("nothing was measured precisely enough: {missing}")]
@@ -179,6 +194,7 @@ impl BenchError {
             Self::Process { of, .. } => *of != "baselines",
             Self::NotMeasured { .. }
             | Self::UnknownWorkload { .. }
+            | Self::NothingDrawn { .. }
             | Self::Start(_)
             | Self::Judge(_)
             | Self::File(_) => false,

@@ -17,6 +17,7 @@ mod contender;
 pub mod cupti;
 mod device;
 pub mod dispatch;
+pub(crate) mod drawn;
 mod error;
 pub(crate) mod impossible;
 pub(crate) mod known;
@@ -50,6 +51,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device, Purpose};
 
 pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Setting};
+pub use drawn::Draw;
 pub use error::BenchError;
 pub use options::{
     ENOUGH_STARTS, KeepNothing, MeasurementStore, OPTIONAL_RIVALS, Options, Outcome, starts_on,
@@ -94,7 +96,7 @@ pub fn measure(
     else {
         return Ok(Outcome::Skipped(SkipReason::Backend(artifact.backend.clone())));
     };
-    let cases = select(op, device, &options.workloads)?;
+    let cases = select(op, device, options)?;
     if cases.is_empty() {
         return Ok(Outcome::Skipped(SkipReason::NoWorkload(device)));
     }
@@ -119,7 +121,7 @@ pub(crate) struct OfDevice<'a> {
 
 impl<'a> OfDevice<'a> {
     fn subject(&self) -> Result<Subject<'a>, BenchError> {
-        let cases = select(self.candidate.op, Device::Cuda, &self.options.workloads)?;
+        let cases = select(self.candidate.op, Device::Cuda, self.options)?;
         let (op, project) = (self.candidate.op, self.candidate.project);
         let (artifact, options) = (self.artifact, self.options);
         let reference = ReferenceFile::read(op, project)?;
@@ -180,27 +182,54 @@ pub fn refuse_unmeasured(measured: &[Measurement]) -> Result<(), BenchError> {
     }
 }
 
-/// The cases to measure: those of the named workloads, or all.
-fn select(op: &OpSpec, device: Device, names: &[String]) -> Result<Vec<Case>, BenchError> {
+/// The cases to measure: drawn ones, those of the named workloads, or those of all workloads. A name may also be that of a
+/// drawn case.
+///
+/// # Errors
+/// A name is unknown, or no case can be drawn.
+pub(crate) fn select(op: &OpSpec, device: Device, options: &Options) -> Result<Vec<Case>, BenchError> {
+    if let Some(draw) = options.drawn {
+        return drawn::cases(op, device, draw);
+    }
+    let names = &options.workloads;
     let mut cases = op.cases(Purpose::Bench, device);
     if names.is_empty() {
         return Ok(cases);
     }
-    refuse_unknown(op, names)?;
+    refuse_unknown(op, options)?;
+    let mut drawn: Vec<Case> = Vec::new();
+    for name in names.iter().filter(|name| cases.iter().all(|case| case.workload.as_str() != **name)) {
+        if drawn.iter().all(|case| case.workload.as_str() != name) {
+            drawn.extend(drawn::named(op, device, name));
+        }
+    }
     cases.retain(|case| names.iter().any(|name| case.workload.as_str() == name));
+    cases.extend(drawn);
     Ok(cases)
 }
 
-/// Refuses a name that is no workload's which is measured; to be asked before anything that takes long.
+/// Refuses options that select no case, before anything that takes long: a name that is not that of a case, and drawing
+/// where op.toml allows no case on any device.
 ///
 /// # Errors
-/// The name, with those that there are.
-pub fn refuse_unknown(op: &OpSpec, names: &[String]) -> Result<(), BenchError> {
+/// The name, with those that there are; or why nothing is drawn.
+pub fn refuse_unknown(op: &OpSpec, options: &Options) -> Result<(), BenchError> {
+    if let Some(draw) = options.drawn {
+        let draw = Draw { count: 1, ..draw };
+        let mut ends = Device::ALL.iter().map(|device| drawn::cases(op, *device, draw));
+        let is_drawn =
+            |end: &Result<Vec<Case>, BenchError>| end.as_ref().is_ok_and(|cases| !cases.is_empty());
+        if ends.clone().any(|end| is_drawn(&end)) {
+            return Ok(());
+        }
+        return ends.find(Result::is_err).map_or(Ok(()), |end| end.map(drop));
+    }
     // A name may belong to another device, and then an artifact has nothing to do; a name of no device is a mistake.
     let elsewhere: Vec<Case> =
         Device::ALL.iter().flat_map(|device| op.cases(Purpose::Bench, *device)).collect();
-    for name in names {
-        if !elsewhere.iter().any(|case| case.workload.as_str() == name) {
+    for name in &options.workloads {
+        let is_drawn = || Device::ALL.iter().any(|device| !drawn::named(op, *device, name).is_empty());
+        if !elsewhere.iter().any(|case| case.workload.as_str() == name) && !is_drawn() {
             let mut known: Vec<&str> = elsewhere.iter().map(|case| case.workload.as_str()).collect();
             known.dedup();
             let known = known.join(", ");

@@ -6,6 +6,7 @@ use kernel_plan::spec::op::Device;
 
 use crate::base::files::FileError;
 
+use super::drawn::Draw;
 use super::record::{Measurement, RunContext};
 use super::skip::SkipReason;
 
@@ -22,6 +23,8 @@ pub struct Options {
     pub starts: Option<usize>,
     /// Names of workloads; all that op.toml measures when empty.
     pub workloads: Vec<String>,
+    /// Cases that are drawn and measured in place of workloads.
+    pub drawn: Option<Draw>,
     /// Rivals that are left out, of [`OPTIONAL_RIVALS`].
     pub without: Vec<String>,
     /// The project's commit, for the record.
@@ -40,6 +43,7 @@ impl Default for Options {
             budget: 2.0,
             starts: None,
             workloads: Vec::new(),
+            drawn: None,
             without: Vec::new(),
             commit: None,
             threads: None,

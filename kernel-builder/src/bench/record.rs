@@ -107,6 +107,9 @@ pub struct Measurement {
     /// to the first start. Empty in lines from before protocol 6, which are of one start.
     #[serde(default)]
     pub starts: Vec<u64>,
+    /// The seed of a case that `bench --drawn` drew; absent for workloads of op.toml.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<u64>,
 }
 
 /// How near the kernel comes to what the machine can do.
@@ -388,6 +391,7 @@ pub(super) mod tests {
             sampled_seconds: Some(0.5),
             unmeasured: vec![],
             starts: vec![15],
+            drawn: None,
             contenders,
         }
     }

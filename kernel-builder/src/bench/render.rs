@@ -178,7 +178,7 @@ pub(super) fn digits_of(value: f64) -> usize {
 }
 
 /// The devices, what the brackets mean, and each reason for a missing contender once.
-fn footer(measurements: &[Measurement]) -> String {
+pub(super) fn footer(measurements: &[Measurement]) -> String {
     let mut devices: Vec<String> = Vec::new();
     let mut reasons: Vec<String> = Vec::new();
     let once = |list: &mut Vec<String>, text: String| {

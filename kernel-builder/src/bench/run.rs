@@ -29,7 +29,7 @@ use super::record::{self, Contender, Measurement, PROTOCOL};
 use super::rounds::{Finding, Stop};
 use super::samples::{self, MeasuredCase, Samples};
 use super::skip::SkipReason;
-use super::{machine, render, stats};
+use super::{drawn, machine, render, stats};
 
 mod in_starts;
 pub(super) mod of_package;
@@ -263,6 +263,7 @@ impl Run<'_> {
             sampled_seconds: Some(regime.spent.as_secs_f64()),
             unmeasured: Vec::new(),
             starts: vec![regime.samples.get(samples::KERNEL).map_or(0, Vec::len) as u64],
+            drawn: drawn::seed(case),
         }
     }
 

@@ -1,7 +1,6 @@
 //! A run over several cases with fake processes: what is kept when it ends in the middle.
 
 use kernel_plan::diagnostic::SourceFile;
-use kernel_plan::spec::op::Purpose;
 use kernel_plan::spec::parse_op;
 
 use super::*;
@@ -9,10 +8,10 @@ use crate::base::digest::Digest;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::base::report::{MessageFormat, Report};
-use crate::bench::RunContext;
 use crate::bench::options::{MeasurementStore, Outcome};
 use crate::bench::rounds::tests::Fake;
 use crate::bench::run::of_package::Timers;
+use crate::bench::{Draw, RunContext, select};
 use crate::verify::ReferenceFile;
 
 const OP: &str = r#"
@@ -114,7 +113,7 @@ fn run_as(
         tools: Default::default(),
         outside: vec![],
     };
-    let cases = op.cases(Purpose::Bench, Device::Cpu);
+    let cases = select(&op, Device::Cpu, options).unwrap();
     let project = Path::new(".");
     let reference = ReferenceFile::with_text("");
     let subject =
@@ -161,6 +160,33 @@ fn a_case_is_kept_before_the_next_one_begins_and_is_not_measured_twice() {
     assert_eq!((workloads(&found), kernel.begun), (vec!["one", "two", "three"], 1));
     assert_eq!(found[..2], again.known[..]);
     assert_eq!(workloads(again.cases.iter().flatten()), ["three"]);
+}
+
+#[test]
+fn an_interrupted_run_of_drawn_cases_goes_on_and_its_records_have_the_seed() {
+    let options = Options { budget: 0.001, drawn: Some(Draw { seed: 7, count: 3 }), ..Options::default() };
+    let mut kept = Kept::default();
+    let mut kernel = Fake::kernel();
+    kernel.interrupted_at = Some(3);
+    run_as(OP, &options, &mut kernel, &mut Fake::baselines(), "2.11", &mut kept).unwrap_err();
+    assert_eq!(kept.cases.len(), 2);
+
+    let mut again = Kept { known: kept.cases.concat(), ..Kept::default() };
+    let mut kernel = Fake::kernel();
+    let found = measured(run_as(OP, &options, &mut kernel, &mut Fake::baselines(), "2.11", &mut again));
+    assert_eq!((kernel.begun, found.len()), (1, 3));
+    for one in &found {
+        assert_eq!((one.drawn, one.workload.clone()), (Some(7), format!("drawn-7-{}", one.axes["n"])));
+    }
+    // More cases of the seed begin with those that were measured; those of another seed do not.
+    let begun = |seed| {
+        let options = Options { drawn: Some(Draw { seed, count: 4 }), ..options.clone() };
+        let mut kernel = Fake::kernel();
+        let mut kept = Kept { known: found.clone(), ..Kept::default() };
+        measured(run_as(OP, &options, &mut kernel, &mut Fake::baselines(), "2.11", &mut kept));
+        kernel.begun
+    };
+    assert_eq!((begun(7), begun(8)), (1, 4));
 }
 
 /// A run of three starts.

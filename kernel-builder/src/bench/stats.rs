@@ -1,6 +1,7 @@
 //! Ratios of paired samples with their intervals, and when there are enough samples.
 //!
-//! Owns: the median of paired ratios, its interval, the interval over several starts, the rule that ends sampling.
+//! Owns: the median of paired ratios, its interval, the interval over several starts, means over cases, the rule that ends
+//! sampling.
 //! Never: sees units or a clock; only ratios leave this module.
 
 pub(super) use crate::base::random::SplitMix;
@@ -62,7 +63,7 @@ fn median_of_ordered(ordered: &[f64]) -> Option<f64> {
 /// `None` when there is no block in which both samples are positive.
 pub(super) fn paired_ratio(baseline: &[f64], kernel: &[f64]) -> Option<Interval> {
     let mut logarithms = paired_logarithms(baseline, kernel);
-    let (resampled_low, resampled_high) = bootstrap(&logarithms)?;
+    let (resampled_low, resampled_high) = bootstrap(&logarithms, sorted_median)?;
     logarithms.sort_by(f64::total_cmp);
     let centre = median_of_ordered(&logarithms)?;
     let (low, high) = enclosing(&logarithms).unwrap_or((centre, centre));
@@ -98,6 +99,18 @@ pub(super) fn over_starts(starts: &[Interval]) -> Option<Interval> {
         (low, high) = (low.min(mean - half), high.max(mean + half));
     }
     Some(Interval { median: centre.exp(), low: low.exp(), high: high.exp() })
+}
+
+/// The geometric mean of positive values; `None` without any.
+pub(super) fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
+    (!values.is_empty()).then(|| (logarithms / values.len() as f64).exp())
+}
+
+/// The 95% interval of the geometric mean of positive values, one a case, by the percentile bootstrap over cases; `None`
+/// without any.
+pub(super) fn over_cases(values: &[f64]) -> Option<(f64, f64)> {
+    bootstrap(values, |resample| geometric_mean(resample))
 }
 
 /// The median of positive values, with the order statistics that enclose that of the law behind them with 95% at least. Of
@@ -209,24 +222,29 @@ fn rank(count: usize) -> usize {
     rank
 }
 
-/// The 2.5th and 97.5th percentile of the medians of resamples; `None` without values.
-fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
+/// The median of values in any order, which it sorts.
+fn sorted_median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    median_of_ordered(values)
+}
+
+/// The 2.5th and 97.5th percentile of a statistic of resamples; `None` without values.
+fn bootstrap(values: &[f64], statistic: impl Fn(&mut [f64]) -> Option<f64>) -> Option<(f64, f64)> {
     if values.is_empty() {
         return None;
     }
     let mut random = SplitMix(SEED);
     let mut resample = vec![0.0; values.len()];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
+    let mut found: Vec<f64> = (0..RESAMPLES)
         .filter_map(|_| {
             resample.fill_with(|| values[random.below(values.len())]);
-            resample.sort_by(f64::total_cmp);
-            median_of_ordered(&resample)
+            statistic(&mut resample)
         })
         .collect();
-    medians.sort_by(f64::total_cmp);
-    // Symmetric ranks: as many medians lie below the lower end as above the upper one.
+    found.sort_by(f64::total_cmp);
+    // Symmetric ranks: as many values lie below the lower end as above the upper one.
     let outside = RESAMPLES / 40;
-    Some((medians[outside], medians[RESAMPLES - 1 - outside]))
+    Some((found[outside], found[RESAMPLES - 1 - outside]))
 }
 
 #[cfg(test)]
@@ -312,7 +330,7 @@ mod tests {
             let before =
                 |end: f64| ordered.iter().rfind(|value| **value < end - 1e-6).copied().unwrap_or(end);
             let after = |end: f64| ordered.iter().find(|value| **value > end + 1e-6).copied().unwrap_or(end);
-            let found = bootstrap(&values).unwrap();
+            let found = bootstrap(&values, sorted_median).unwrap();
             let around = |[least, most]: [f64; 2]| before(least)..=after(most);
             assert!(around(low).contains(&found.0), "{law}: {found:?}, not {low:?}");
             assert!(around(high).contains(&found.1), "{law}: {found:?}, not {high:?}");

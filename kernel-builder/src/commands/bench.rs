@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::base::files;
 use crate::base::session::Session;
+use crate::bench::drawn::summary;
 use crate::bench::{self, report};
 use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
@@ -27,7 +28,8 @@ use super::arguments::{Judging, Measuring, ProjectDir, Selection};
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright bench examples/rms-norm --without compile-max
-  kernelwright bench --device examples/rms-norm-device --workload llm-4096x4096")]
+  kernelwright bench --device examples/rms-norm-device --workload llm-4096x4096
+  kernelwright bench examples/rms-norm --drawn 7 --count 50 --without compile-max")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
@@ -53,11 +55,30 @@ pub struct Args {
     /// Write tuned/DEVICE.toml, which sends each range of lengths to the kernel or to PyTorch, whichever is faster
     #[arg(long)]
     write_dispatch: bool,
+    /// Measure cases with other lengths than the workloads. The seed draws them from the axes of op.toml and from sizes of
+    /// current models, and gives the same cases on every machine
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["workloads", "write_dispatch"])]
+    drawn: Option<u64>,
+    /// Number of cases to draw. Default: 20
+    #[arg(long, value_name = "COUNT", requires = "drawn", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    count: Option<u16>,
+}
+
+/// Cases that a run draws by default.
+const COUNT: u16 = 20;
+
+impl Args {
+    /// As the bench stage takes them.
+    fn options(&self) -> bench::Options {
+        let count = usize::from(self.count.unwrap_or(COUNT));
+        let drawn = self.drawn.map(|seed| bench::Draw { seed, count });
+        bench::Options { drawn, ..self.how.options() }
+    }
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let (judging, options) = (args.judge.judging(), args.how.options());
+    let (judging, options) = (args.judge.judging(), args.options());
     if args.device {
         let tool = args.compiler.unwrap_or_default();
         let project = tuned::read_project(&args.project.dir, Choice::new(args.untuned), session)?;
@@ -67,7 +88,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         return tell(&figures, &written, session);
     }
     let project = project::load(&args.project.dir, session)?;
-    bench::refuse_unknown(project.op_for("measure")?, &options.workloads)?;
+    bench::refuse_unknown(project.op_for("measure")?, &options)?;
     let artifacts = build::build(&project, &args.selection.selection(), session)?;
     let extras = judge::extras(&project);
     let (verified, python) = judge::accepted(&project, artifacts, extras, &judging, session)?;
@@ -91,11 +112,12 @@ fn write_page(args: &Args, figures: &Figures) -> Result<Vec<PathBuf>, Failure> {
 
 fn tell(figures: &Figures, written: &[PathBuf], session: &Session) -> Result<(), Failure> {
     let Figures { measured, told } = figures;
-    let mut human = bench::render::table(measured);
+    let drawn = summary::summaries(measured);
+    let mut human = summary::table(&drawn, measured);
     for path in written {
         human += &format!("written to {}\n", path.display());
     }
-    let data = json!({ "measurements": measured, "told": told, "written": written });
+    let data = json!({ "measurements": measured, "drawn": drawn, "told": told, "written": written });
     session.report.result("bench", &data, &human);
     Ok(bench::refuse_unmeasured(measured)?)
 }

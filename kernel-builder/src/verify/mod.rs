@@ -67,6 +67,7 @@ use machine::{cpu_model, nvidia_driver};
 pub(crate) use reference::ReferenceFile;
 pub(crate) use registration::lost as lost_operators;
 use report::tell;
+pub(crate) use schedule::is_callable;
 pub use skipped::{NO_GPU, NO_PYTHON, NOT_LOADED};
 pub use subject::Options;
 use subject::{ImportReport, Subject};

@@ -17,7 +17,7 @@ mod drawn;
 mod sets;
 
 pub(crate) use concurrent::with_groups;
-pub(crate) use drawn::drawn;
+pub(crate) use drawn::{drawn, is_callable};
 pub(crate) use sets::{InputSet, another, scalars_of};
 
 pub(crate) use crate::protocol::TensorSpec;

@@ -156,9 +156,29 @@ fn bad_flags_are_usage_errors() {
     for verb in ["verify", "bench"] {
         run(&sandbox, &[verb, "scale", "--untuned"]).refused(2, &["--device"]);
     }
+    for (flags, word) in [
+        (
+            &["--drawn", "7", "--workload", "few"][..],
+            "'--drawn <SEED>' cannot be used with '--workload <NAME>'",
+        ),
+        (&["--drawn", "7", "--write-dispatch"], "cannot be used with"),
+        (&["--drawn", "often"], "--drawn"),
+        (&["--drawn", "7", "--count", "0"], "0 is not in 1..=1000"),
+        (&["--count", "3"], "--drawn <SEED>"),
+    ] {
+        let arguments: Vec<&str> = ["bench", "scale"].into_iter().chain(flags.iter().copied()).collect();
+        run(&sandbox, &arguments).refused(2, &[word]);
+    }
     // Said before the code is compiled and judged, which takes long.
     let ended = run(&sandbox, &["bench", "scale", "--device", "--workload", "nothing"]);
     ended.refused(16, &["bench::unknown_workload", "`nothing`"]);
+    assert!(!ended.stderr.contains("compile"), "{}", ended.stderr);
+    let fixed = OP.replace("type = \"var\", min = 1", "type = \"const\", value = 700");
+    let fixed =
+        fixed.replace("axes = { rows = 700 }", "axes = {}").replace("axes = { rows = 900 }", "axes = {}");
+    sandbox.write("work/scale/op.toml", &fixed);
+    let ended = run(&sandbox, &["bench", "scale", "--device", "--drawn", "7"]);
+    ended.refused(16, &["bench::nothing_drawn", "no axis has a length that varies", "leave out `--drawn`"]);
     assert!(!ended.stderr.contains("compile"), "{}", ended.stderr);
 }
 

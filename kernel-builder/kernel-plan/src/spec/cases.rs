@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::units::{Dtype, PythonName};
+use crate::units::{Dtype, PythonName, WorkloadName};
 
+use super::Spanned;
 use super::evaluate_launch::LaunchError;
 use super::expr::Bindings;
 use super::op::{
@@ -49,6 +50,40 @@ impl OpSpec {
         let id = format!("drawn-{}{choice}", words.join("x"));
         let case = Case { id, accumulated: self.terms(&case).ok()?, drawn: true, ..case };
         self.admits(&case).then_some(case)
+    }
+
+    /// A call that is not of a workload, under a name of its own. Scalars have their defaults, and the inputs in
+    /// `without` are left out. `None` if the operation has no such call, but for `constraints`: see [`Self::admits`].
+    ///
+    /// Every variable axis needs a length in `lengths`; others are ignored.
+    pub fn call(
+        &self,
+        name: WorkloadName,
+        lengths: &BTreeMap<PythonName, u64>,
+        dtypes: &BTreeMap<PythonName, Dtype>,
+        without: &[Spanned<PythonName>],
+    ) -> Option<Case> {
+        let mut axes = BTreeMap::new();
+        for axis in self.axes.iter().filter(|axis| matches!(axis.kind, AxisKind::Var { .. })) {
+            let length = *lengths.get(&axis.name.value)?;
+            if !axis.kind.allows(length) {
+                return None;
+            }
+            axes.insert(axis.name.value.clone(), length);
+        }
+        let workload = Workload {
+            name: Spanned::new(name, 0..0),
+            axes,
+            dtypes: vec![],
+            purposes: vec![],
+            devices: vec![],
+            weight: 1.0,
+            held_out: false,
+            without: without.to_vec(),
+            scalars: BTreeMap::new(),
+        };
+        let case = self.case(&workload, dtypes.clone())?;
+        Some(Case { accumulated: self.terms(&case).ok()?, drawn: true, ..case })
     }
 
     /// Whether `constraints` hold for a case; false where one has no value.

@@ -371,7 +371,7 @@ pub struct Case {
     /// Whether it is kept from agents and tuners.
     #[serde(skip_serializing_if = "is_false")]
     pub held_out: bool,
-    /// Whether its lengths come from [`OpSpec::at`] and not from the workload.
+    /// Whether its lengths come from [`OpSpec::at`] or [`OpSpec::call`] and not from a workload.
     #[serde(skip_serializing_if = "is_false")]
     pub drawn: bool,
 }

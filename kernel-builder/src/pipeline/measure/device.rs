@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel_plan::spec::op::{Case, Device, Purpose};
+use kernel_plan::spec::op::{Case, Device};
 
 use crate::agent::tuned::{self as tuned_table, TuningChoice};
 use crate::archive::{Earlier, Unfinished};
@@ -35,7 +35,7 @@ pub(crate) fn verify_and_measure(
     session: &Session,
 ) -> Result<Figures, Failure> {
     // Before minutes of judging, and not after.
-    bench::refuse_unknown(&project.op, &options.workloads)?;
+    bench::select(&project.op, Device::Cuda, options)?;
     let compiler = device::compiler(tool, session)?;
     let Some(python) = device::oracle(session) else {
         device::accept(project, &device::judged(project, how, &compiler, None, session)?)?;
@@ -90,8 +90,9 @@ fn measure(
     let outcome = measured.measure(compiler, begun, &mut kept, session);
     match settled(outcome, &mut kept, session)? {
         bench::Outcome::Measured(mut found) => {
+            let cases = bench::select(&project.op, Device::Cuda, measured.options)?;
             for measurement in &mut found {
-                name_setting(measurement, project);
+                name_setting(measurement, project, &cases);
             }
             kept.finish(&found)?;
             figures.measured = found;
@@ -106,8 +107,7 @@ fn measure(
 }
 
 /// Writes into a measurement which tunables its calls had.
-fn name_setting(measurement: &mut Measurement, project: &DeviceProject) {
-    let cases = project.op.cases(Purpose::Bench, Device::Cuda);
+fn name_setting(measurement: &mut Measurement, project: &DeviceProject, cases: &[Case]) {
     let is_of = |case: &&Case| {
         let dtypes = tuned_table::dtypes_of(case);
         let named = match dtypes.values().collect::<Vec<_>>().as_slice() {
@@ -133,6 +133,7 @@ mod tests {
     use kernel_plan::diagnostic::SourceFile;
     use kernel_plan::spec;
     use kernel_plan::spec::expr::Value;
+    use kernel_plan::spec::op::Purpose;
     use kernel_plan::spec::tune::Tuning;
 
     use std::path::PathBuf;
@@ -181,11 +182,12 @@ mod tests {
             archs: vec![],
             settings,
         };
+        let cases = project.op.cases(Purpose::Bench, Device::Cuda);
         let mut of = Vec::new();
         for line in records().lines() {
             let mut record: Measurement = serde_json::from_str(line).unwrap();
             assert_eq!(record.candidate.as_ref().unwrap().setting, None, "it is from before");
-            name_setting(&mut record, &project);
+            name_setting(&mut record, &project, &cases);
             let setting = record.candidate.unwrap().setting.unwrap();
             of.push((format!("{} {}", record.workload, record.dtype), setting));
         }

@@ -176,8 +176,8 @@ impl Draw<'_> {
             }
             let case = self.op.at(base, &chosen)?;
             let case = Case { held_out: false, ..case };
-            (self.bytes(base, &chosen) <= MOST_BYTES && self.is_callable(&case) && is_new(&case))
-                .then_some(case)
+            let fits = self.bytes(base, &chosen) <= MOST_BYTES;
+            (fits && is_callable(self.op, self.device, &case) && is_new(&case)).then_some(case)
         })
     }
 
@@ -279,19 +279,19 @@ impl Draw<'_> {
         });
         bytes.fold(0, u64::saturating_add)
     }
+}
 
-    /// Whether the host can start the call: `[launch]`, and for the processor `[cpu]`, have values.
-    fn is_callable(&self, case: &Case) -> bool {
-        match self.device {
-            Device::Cuda => {
-                let launch = self.op.launch.as_ref();
-                launch.is_none_or(|launch| launch.evaluate(case, &self.op.tune.default_tuning()).is_ok())
-            }
-            Device::Cpu => self.op.cpu.as_ref().is_none_or(|cpu| {
-                let bindings = Bindings::new(case, &Tuning::new());
-                cpu.over.evaluate(&bindings).is_ok() && cpu.grain.evaluate(&bindings).is_ok()
-            }),
+/// Whether the host can start the call: `[launch]`, and for the processor `[cpu]`, have values.
+pub(crate) fn is_callable(op: &OpSpec, device: Device, case: &Case) -> bool {
+    match device {
+        Device::Cuda => {
+            let launch = op.launch.as_ref();
+            launch.is_none_or(|launch| launch.evaluate(case, &op.tune.default_tuning()).is_ok())
         }
+        Device::Cpu => op.cpu.as_ref().is_none_or(|cpu| {
+            let bindings = Bindings::new(case, &Tuning::new());
+            cpu.over.evaluate(&bindings).is_ok() && cpu.grain.evaluate(&bindings).is_ok()
+        }),
     }
 }
 
