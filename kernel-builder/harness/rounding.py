@@ -71,6 +71,11 @@ class RandomRounding(TorchDispatchMode):
         # The place from which factors are taken is drawn for each piece.
         self.places = Random(int(torch.randint(1 << 62, (), generator=random, device=random.device)))
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: PyTorch 2.11 and later would import its compiler for that, which takes two seconds."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -93,4 +98,9 @@ class RandomRounding(TorchDispatchMode):
             pieces.append(known[place : place + min(PIECE, value.numel() - begin)])
         if not pieces:
             return value
-        return value.mul_((pieces[0] if len(pieces) == 1 else torch.cat(pieces)).view(value.shape))
+        if not value.is_contiguous():
+            return value.mul_(torch.cat(pieces).view(value.shape))
+        flat: Any = value.view(-1)
+        for part, factor in zip(flat.split(PIECE), pieces):
+            part.mul_(factor)
+        return value

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from conftest import tensor
 import dropout
 from inputs import draw_inputs
 from loading import Unusable
+from masks import remember
 from subject import Subject
 from translation import Translation, translation
 
@@ -200,6 +202,38 @@ def test_a_graph_has_a_mask_for_each_dropout(tmp_path: Path, space: dict[str, An
     assert not torch.equal(result, module["added_reference"](x, x, torch.tensor([6])))
     of_x, of_y = module["added_backward"](torch.ones_like(x), seed)
     assert torch.allclose(of_x, kept[0] / 0.75) and torch.allclose(of_y, kept[1] / 0.5)
+
+
+def test_the_oracle_computes_each_mask_once(tmp_path: Path) -> None:
+    found, _ = of_file(tmp_path, "added")
+    reference = ModuleType("reference")
+    exec(FILE + found["reference"]["text"], reference.__dict__)
+    x, seed = torch.randn(30, 7, dtype=torch.float64), torch.tensor([5])
+    expected = [reference.added_reference(x, x, one) for one in (seed, seed + 1)]
+    calls: list[tuple[Any, ...]] = []
+    kept: Callable[..., torch.Tensor] = reference.__dict__["_kept"]
+
+    def counted(*arguments: Any) -> torch.Tensor:
+        calls.append(arguments)
+        return kept(*arguments)
+
+    reference.__dict__["_kept"] = counted
+    remember(reference)
+    for _ in range(3):
+        assert torch.equal(reference.added_reference(x, x, seed.clone()), expected[0])
+    assert [one[1:] for one in calls] == [(x.shape, 0, 0.25), (x.shape, 1, 0.5)]
+    # A seed that is written to is another seed, and a mask has the shape of its tensor.
+    seed += 1
+    assert torch.equal(reference.added_reference(x, x, seed), expected[1])
+    assert reference.added_reference(x[:4], x[:4], seed).shape == (4, 7)
+    assert len(calls) == 6
+
+
+def test_a_reference_without_dropout_stays_as_it_is() -> None:
+    reference = ModuleType("reference")
+    reference.__dict__["_kept"] = kept = object()
+    remember(reference)
+    assert reference.__dict__["_kept"] is kept
 
 
 def test_dropout_in_place_changes_the_value(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -12,6 +15,7 @@ torch = pytest.importorskip("torch", reason="no torch: the oracle's own tests ru
 from conftest import input_set, oracle_case, oracle_job, tensor  # noqa: E402
 
 from inputs import make_cotangents, make_inputs  # noqa: E402
+from lanes import side_by_side, threads_alone  # noqa: E402
 from oracle import (  # noqa: E402
     Computed,
     compute,
@@ -26,6 +30,7 @@ from protocol import Dtype, SourceText  # noqa: E402
 from protocol_verify import (  # noqa: E402
     Distribution,
     GradientSpec,
+    OracleCase,
     OracleJob,
     Redraw,
     Reverse,
@@ -239,6 +244,52 @@ def test_what_is_handed_on_is_not_rounded():
         rounded = x + 0.0
     assert all(bool(torch.isin(one.double(), torch.cat([x, x.float().double()])).all()) for one in kept)
     assert 0 < float(((rounded - x) / x).abs().max()) <= 2.0**-24
+
+
+def test_roundings_do_not_depend_on_how_a_result_lies_in_memory(monkeypatch: pytest.MonkeyPatch):
+    x = torch.randn(60, 50, dtype=torch.float64)
+
+    def rounded(value: Any) -> Any:
+        with RandomRounding(torch.Generator().manual_seed(1)):
+            return value + 0.0
+
+    for piece in (1 << 19, 700):
+        monkeypatch.setattr("rounding.PIECE", piece)
+        turned = rounded(x.t().contiguous().t())
+        assert not turned.is_contiguous()
+        assert torch.equal(turned, rounded(x))
+
+
+def test_a_set_that_is_made_alone_has_threads_for_its_elements():
+    def threads(*shape: int) -> int:
+        return threads_alone(oracle_case([tensor("x", [*shape])], [tensor("y", [*shape])], []), 16)
+
+    assert [threads(0), threads(64), threads(1024, 1024), threads(1 << 12, 1 << 12)] == [1, 1, 8, 16]
+    found: list[int] = []
+    case = oracle_case([tensor("x", [64])], [tensor("y", [64])], [input_set(), input_set()])
+    before = torch.get_num_threads()
+    job = oracle_job("", SourceText(file="reference.py", text=""), [case], threads=2)
+
+    def work(_case: OracleCase, _number: int) -> None:
+        found.append(torch.get_num_threads())
+
+    made = side_by_side(job, work, alone=True)
+    assert [number for _, number, _ in made] == [0, 1]
+    assert found == [1, 1]
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+
+
+def test_the_oracle_imports_no_compiler():
+    text = """import sys
+import torch
+from rounding import RandomRounding
+with RandomRounding(torch.Generator().manual_seed(1)):
+    torch.ones(4, dtype=torch.float64) + 1
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", text], env=environment, check=False).returncode == 0
 
 
 def test_infinities_that_depend_on_the_dtype_are_left_open():

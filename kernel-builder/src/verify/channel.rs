@@ -27,6 +27,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("lanes.py", include_str!("../../harness/lanes.py")),
     ("linter.py", include_str!("../../harness/linter.py")),
     ("main.py", include_str!("../../harness/main.py")),
+    ("masks.py", include_str!("../../harness/masks.py")),
     ("memory.py", include_str!("../../harness/memory.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("protocol.py", include_str!("../../harness/protocol.py")),
