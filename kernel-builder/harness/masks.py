@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -22,14 +23,16 @@ class Remembered:
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
-        self.own = threading.local()
+        self.own: Any = threading.local()
 
     def __call__(self, seed: torch.Tensor, shape: torch.Size, stream: int, p: float) -> torch.Tensor:
         # By its value: a reference may pass a copy, or write to it.
-        known = (seed.tolist(), seed.device)
+        value: Any = seed
+        known = (value.tolist(), seed.device)
         if getattr(self.own, "seed", None) != known:
-            self.own.seed, self.own.masks = known, {}
-        masks: dict[tuple[torch.Size, int, float], torch.Tensor] = self.own.masks
+            nothing: dict[tuple[torch.Size, int, float], torch.Tensor] = {}
+            self.own.seed, self.own.masks = known, nothing
+        masks = self.own.masks
         place = (shape, stream, p)
         if place not in masks:
             masks[place] = self.kept(seed, shape, stream, p)

@@ -100,6 +100,7 @@ class RandomRounding(TorchDispatchMode):
             return value
         if not value.is_contiguous():
             return value.mul_(torch.cat(pieces).view(value.shape))
-        for part, factor in zip(value.view(-1).split(PIECE), pieces):
+        flat: Any = value.view(-1)
+        for part, factor in zip(flat.split(PIECE), pieces):
             part.mul_(factor)
         return value

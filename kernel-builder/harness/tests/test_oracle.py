@@ -30,6 +30,7 @@ from protocol import Dtype, SourceText  # noqa: E402
 from protocol_verify import (  # noqa: E402
     Distribution,
     GradientSpec,
+    OracleCase,
     OracleJob,
     Redraw,
     Reverse,
@@ -268,7 +269,11 @@ def test_a_set_that_is_made_alone_has_threads_for_its_elements():
     case = oracle_case([tensor("x", [64])], [tensor("y", [64])], [input_set(), input_set()])
     before = torch.get_num_threads()
     job = oracle_job("", SourceText(file="reference.py", text=""), [case], threads=2)
-    made = side_by_side(job, lambda *_: found.append(torch.get_num_threads()), alone=True)
+
+    def work(_case: OracleCase, _number: int) -> None:
+        found.append(torch.get_num_threads())
+
+    made = side_by_side(job, work, alone=True)
     assert [number for _, number, _ in made] == [0, 1]
     assert found == [1, 1]
     assert torch.get_num_threads() == 2
