@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::super::super::kernel::Store;
+use super::super::super::kernel::{Expression, NodeId, Store};
 use super::super::super::length::Length;
 use super::super::words::Lines;
 use super::launches::Launches;
@@ -73,10 +73,19 @@ impl Writer<'_> {
             lines.add(1, "}");
         }
         lines.add(0, "}");
-        self.launch_pointwise(launches, flat, &self.words.program.over_axes(&whole), more);
+        let targets: Vec<NodeId> = stores.iter().map(|store| store.value).collect();
+        let needed = self.needed(&targets, &BTreeSet::new());
+        let loads = needed.iter().filter_map(|node| match &kernel.nodes[*node].expression {
+            Expression::Load(_, index) => Some(index),
+            _ => None,
+        });
+        let mut indexes = loads.chain(stores.iter().map(|store| &store.offset));
+        let any_length = flat && !indexes.any(|index| self.is_packed_by_rows(index));
+        self.launch_pointwise(launches, any_length, &self.words.program.over_axes(&whole), more);
     }
 
-    fn launch_pointwise(&self, launches: &mut Launches, flat: bool, count: &str, more: &str) {
+    /// With `any_length`, packs need no whole number of them in the innermost axis.
+    fn launch_pointwise(&self, launches: &mut Launches, any_length: bool, count: &str, more: &str) {
         let suffix = &self.suffix;
         let program = self.words.program;
         let _ = writeln!(
@@ -86,7 +95,7 @@ impl Writer<'_> {
         );
         let inner = program.over_axes(&self.kernel().axes[self.inner].length);
         let mut kinds = vec![("even", format!("access{suffix}"))];
-        if !flat {
+        if !any_length {
             let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % access{suffix} == 0\"");
             kinds.push(("uneven", "1".to_owned()));
         }
@@ -94,7 +103,7 @@ impl Writer<'_> {
         let first = if program.is_variable() { "\"T\", " } else { "" };
         for (kind, width) in kinds {
             for (index, condition) in [("i32", "few"), ("i64", "not few")] {
-                let is_even = match (flat, kind) {
+                let is_even = match (any_length, kind) {
                     (true, _) => String::new(),
                     (false, "even") => format!(" and even{suffix}"),
                     (false, _) => format!(" and not even{suffix}"),

@@ -270,10 +270,12 @@ impl Writer<'_> {
             lines.add(4, "continue;");
             lines.add(3, "}");
             self.reduced_places(lines, 3);
+            // Only packs are kept where no register is.
+            let packs = Held { packs: round.held.packs.clone(), ..Held::default() };
             let work = Work {
                 terms: &round.terms,
                 stores: &round.stores,
-                held: Some(&round.held),
+                held: Some(if holds { &round.held } else { &packs }),
                 ..Work::default()
             };
             self.places(lines, 3, known, &work, true);

@@ -27,6 +27,11 @@ pub(super) struct Held {
     pub(super) made: BTreeSet<NodeId>,
 }
 
+/// Whether it is a multiple of every pack, whatever the lengths are.
+fn is_of_any_pack(factor: &Length) -> bool {
+    factor.value().is_some_and(|one| one % 16 == 0)
+}
+
 /// The outputs of a loop over elements.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Work<'w> {
@@ -188,14 +193,21 @@ impl<'a> Writer<'a> {
     /// Whether neighboring elements along the innermost axis lie together, at a multiple of a pack where the axis is one.
     pub(super) fn is_packed(&self, index: &Index) -> bool {
         let length = &self.kernel().axes[self.inner].length;
-        let even = |factor: &Length| {
-            factor.divided(length).is_some() || factor.value().is_some_and(|one| one % 16 == 0)
-        };
+        self.begins_at(index, |factor| factor.divided(length).is_some() || is_of_any_pack(factor))
+    }
+
+    /// Whether packs of neighbors are whole only where the innermost axis has a whole number of packs.
+    pub(super) fn is_packed_by_rows(&self, index: &Index) -> bool {
+        self.is_packed_backward(index) || (self.is_packed(index) && !self.begins_at(index, is_of_any_pack))
+    }
+
+    /// Whether neighbors lie together, and the places of packs are multiples of factors that `is_even` takes.
+    fn begins_at(&self, index: &Index, is_even: impl Fn(&Length) -> bool) -> bool {
         let others = index.parts.iter().all(|(part, factor)| match part {
             Part::Axis(axis) if *axis == self.inner => true,
-            _ => even(factor),
+            _ => is_even(factor),
         });
-        index.step(self.inner).is_some_and(|step| step.is(1)) && others && even(&index.constant)
+        index.step(self.inner).is_some_and(|step| step.is(1)) && others && is_even(&index.constant)
     }
 
     /// Whether neighboring elements lie together in one order or the other.
