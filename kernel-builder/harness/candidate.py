@@ -22,6 +22,7 @@ import torch
 
 import groups
 from channel import Channel, device_name, python_version, wait_for
+from precision import keep_float32
 from protocol import Scalar, TensorSpec
 from protocol_verify import (
     Begin,
@@ -434,6 +435,7 @@ class Runner:
 def play(job: CandidateJob, channel: Channel) -> None:
     """Load the package; when there is a schedule, wait for the inputs and run it."""
     torch.set_num_threads(job.threads)
+    keep_float32(torch)
     watch = Watch(job.package)
     had_compiler = COMPILER in sys.modules
     # The package's own code runs from here on, so the oracle must have read all that it reads.

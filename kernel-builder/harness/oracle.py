@@ -32,6 +32,7 @@ from inputs import (
 )
 from lanes import side_by_side
 from masks import remember
+from precision import keep_float32
 from protocol import TensorSpec
 from protocol_verify import (
     Done,
@@ -436,6 +437,7 @@ def play(job: OracleJob, channel: Channel) -> None:
     All modules of the harness are imported by the time that `Started` is sent: the candidate's package is imported after that.
     """
     torch.set_num_threads(job.threads)
+    keep_float32(torch)
     try:
         reference = module_of(job.reference, "reference")
         remember(reference)

@@ -32,6 +32,7 @@ const HARNESS: [(&str, &str); 10] = [
     ("gpu.py", include_str!("../../harness/gpu.py")),
     ("cupti.py", include_str!("../../harness/cupti.py")),
     ("memory.py", include_str!("../../harness/memory.py")),
+    ("precision.py", include_str!("../../harness/precision.py")),
     ("protocol.py", include_str!("../../harness/protocol.py")),
     ("protocol_bench.py", include_str!("../../harness/protocol_bench.py")),
     ("wire.py", include_str!("../../harness/wire.py")),

@@ -29,6 +29,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("main.py", include_str!("../../harness/main.py")),
     ("masks.py", include_str!("../../harness/masks.py")),
     ("memory.py", include_str!("../../harness/memory.py")),
+    ("precision.py", include_str!("../../harness/precision.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("protocol.py", include_str!("../../harness/protocol.py")),
     ("protocol_verify.py", include_str!("../../harness/protocol_verify.py")),

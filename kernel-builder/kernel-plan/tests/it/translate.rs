@@ -151,6 +151,28 @@ fn bounded_functions_hide_how_large_terms_were() {
 }
 
 #[test]
+fn a_vector_that_is_turned_around_has_packs_where_its_length_has() {
+    let tensor = json!({ "shape": [[[1, ["hidden"]]]], "dtype": "bfloat16" });
+    let of = |op: &str, arguments: Value| {
+        let node = json!({
+            "name": "y", "op": op, "arguments": arguments, "keywords": {}, "results": [tensor], "line": 1, "text": "",
+        });
+        let op = emitted(json!({
+            "function": "turned", "inputs": [{ "value": "x", "name": "x", "tensor": tensor }], "nodes": [node],
+            "outputs": ["y"], "symbols": { "hidden": { "hint": 16, "min": 0, "quotient": null } }, "variable": true,
+        }));
+        op.expect("a translation").op
+    };
+    let turned = of("aten.flip.default", json!([{ "node": "x" }, [0]]));
+    assert!(
+        turned.contains("even = \"(length) % access == 0\"") && turned.contains("and not even"),
+        "{turned}"
+    );
+    let plain = of("aten.neg.default", json!([{ "node": "x" }]));
+    assert!(!plain.contains("not even"), "{plain}");
+}
+
+#[test]
 fn inputs_that_must_not_be_negative_say_so() {
     let op = emitted(of_affine(&[])).expect("a translation").op;
     assert_eq!(op.matches("non-negative = true").count(), 1, "{op}");
