@@ -261,22 +261,20 @@ class OnGpu(Operation):
                 raise Wrong(f"it does not compile:\n{error}") from error
 
     def run(self, inputs: list, lengths: dict[str, int], cuts: int) -> list[torch.Tensor]:
-        """The results. With several cuts, the inputs lie one element off the places where packs begin."""
+        """The results; cuts are those of the processor's code, so that a GPU runs the same twice."""
         import cupy
         import numpy
 
         launch = self.launches[str(lengths)]
         if launch is None:
             raise Wrong(f"op.toml does not take {lengths}")
-        off = 0
-        memory = {name: torch.full((one.numel() + 2 * GUARD + off,), MARK, dtype=one.dtype, device="cuda") for name, one in
-                  zip(self.op["outputs"], self.tensors("outputs", lengths))}
-        shapes = dict(zip(self.op["outputs"], (one.shape for one in self.tensors("outputs", lengths))))
-        placed = {name: one[GUARD + off : one.numel() - GUARD] for name, one in memory.items()}
-        for name, one in zip(self.op["inputs"], inputs):
-            base = torch.empty(one.numel() + off, dtype=one.dtype, device="cuda")
-            base[off:].copy_(one.flatten())
-            placed[name] = base[off:]
+        outputs = dict(zip(self.op["outputs"], self.tensors("outputs", lengths)))
+        memory = {
+            name: torch.full((one.numel() + 2 * GUARD,), MARK, dtype=one.dtype, device="cuda")
+            for name, one in outputs.items()
+        }
+        placed = {name: one[GUARD:-GUARD] for name, one in memory.items()}
+        placed.update({name: one.contiguous().cuda() for name, one in zip(self.op["inputs"], inputs)})
         for one in launch["workspaces"]:
             # Not zeros: what is not written must not be read.
             made = torch.empty(one["bytes"], dtype=torch.uint8, device="cuda").fill_(0 if one["zero"] else 0xA5)
@@ -295,10 +293,9 @@ class OnGpu(Operation):
                 )
         torch.cuda.synchronize()
         for name, one in memory.items():
-            ends = torch.cat((one[: GUARD + off], one[one.numel() - GUARD :]))
-            if not bool((ends == MARK).all()):
+            if not bool((torch.cat((one[:GUARD], one[-GUARD:])) == MARK).all()):
                 raise Wrong(f"it writes beside `{name}` at {lengths}")
-        return [placed[name].view(shapes[name]).cpu() for name in self.op["outputs"]]
+        return [placed[name].view(one.shape).cpu() for name, one in outputs.items()]
 
 
 class Parts:
@@ -407,6 +404,7 @@ class Table:
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self.right = self.calls = 0
+        self.is_over = False
 
     def refuse(self, name: str, why: str) -> None:
         self.wrong.append(name)
@@ -420,6 +418,11 @@ class Table:
         except Wrong as wrong:
             self.refuse(operation.name, str(wrong))
         except (RuntimeError, IndexError) as error:
+            if "CUDA" in str(error):
+                # Nothing runs on the GPU in this process after that.
+                self.refuse(operation.name, f"it fails on the GPU: {error}")
+                self.is_over = True
+                return
             self.refuse(operation.name, f"its reference fails: {error}")
 
 
@@ -455,7 +458,7 @@ def main() -> None:
         # In rounds, so that a run that has to end has compared what it exported.
         for start in range(0, len(wanted), 6):
             chosen = wanted[start : start + 6]
-            if time.monotonic() - begun > options.seconds:
+            if table.is_over or time.monotonic() - begun > options.seconds:
                 left += [name for _, name in chosen]
                 continue
             check(chosen, options.emit, folder, table, options.gpu)
@@ -496,7 +499,8 @@ def check(chosen: list, emit: str, folder: Path, table: Table, gpu: bool) -> Non
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         compiling = [pool.submit(one.compiled, folder) for one in operations]
         for one, done in zip(operations, compiling):
-            table.add(one, done)
+            if not table.is_over:
+                table.add(one, done)
 
 
 if __name__ == "__main__":

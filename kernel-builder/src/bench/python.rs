@@ -24,7 +24,7 @@ use super::cupti::{Cupti, Launched};
 use super::machine;
 
 /// What both roles are made of; the first is the entry.
-const HARNESS: [(&str, &str); 10] = [
+const HARNESS: [(&str, &str); 11] = [
     ("timer.py", include_str!("../../harness/timer.py")),
     ("confine.py", include_str!("../../harness/confine.py")),
     ("operands.py", include_str!("../../harness/operands.py")),
