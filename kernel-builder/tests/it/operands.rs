@@ -24,7 +24,7 @@ class Tensor:
 float32 = types.SimpleNamespace(itemsize=4, is_floating_point=True)
 torch = types.SimpleNamespace(**{attribute: float32 for attribute in TORCH_NAMES.values()})
 def tensor(name, **more):
-    usual = {"shape": [2], "dtype": "f32", "omitted": False, "inplace": None, "computed": None, "seed": False}
+    usual = {"shape": [2], "dtype": "f32", "omitted": False, "inplace": None, "computed": None, "seed": False, "non_negative": False}
     return TensorSpec(name=name, **{**usual, **more})
 case = Case(torch, "cpu", TimedCase(
     id="case", accumulated=1, scalars={},
