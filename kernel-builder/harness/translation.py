@@ -385,9 +385,9 @@ def translation_of_call(
         values = shortened(called, exported, values)
         refuse_aliases(called, [one.clone() for one in values], names)
     inputs = [one["name"] for one in found["inputs"]]
-    needed = needs_non_negative(called, values)
+    needed = {identifier(names[place]) for place in needs_non_negative(called, values)}
     for one in found["inputs"]:
-        one["non_negative"] = one["name"] in {identifier(names[place]) for place in needed}
+        one["non_negative"] = one["name"] in needed
     kept = [name for name in names if identifier(name) in inputs]
     exact = not differs(called, values)
     dtypes = [traced[name].dtype for name in kept]

@@ -1,6 +1,6 @@
 //! Translates exported graphs, for tests/translation/check.py: a JSON list of graphs on standard input, the files of each on
-//! standard output. An element with `op`, the text of an op.toml, and `lengths` asks for what is started on a GPU in float32
-//! at each of these lengths.
+//! standard output. An element with `op`, the text of an op.toml, and `lengths` asks for the kernel launches in float32 at each
+//! of these lengths.
 //!
 //! Owns: the form of both. Never: writes a file.
 #![expect(clippy::disallowed_macros, reason = "a program without the workspace's own output")]
@@ -58,7 +58,7 @@ fn files(name: &str, planned: &Result<(Program, Plan), Refusal>) -> Value {
     )
 }
 
-/// What is started of an op.toml with default settings, at each of some lengths; null where the operation does not take them.
+/// The kernel launches of an op.toml with default settings, for each set of lengths; null for lengths that it does not take.
 fn launches(text: &str, lengths: Vec<BTreeMap<String, u64>>) -> Result<Value, Box<dyn Error>> {
     let (op, _) = parse_op(SourceFile::new("op.toml", text.to_owned()));
     let op = op.ok_or("op.toml cannot be read")?;

@@ -39,7 +39,7 @@ pub(super) enum Assumed {
 pub(super) const RANDOM: &str = "\
 bernoulli exponential geometric log_normal multinomial native_dropout normal normal_functional poisson rand rand_like randint \
 randint_like randn randn_like randperm rrelu_with_noise rrelu_with_noise_functional uniform";
-/// What a person can do about them.
+/// The help for these operators.
 const DRAWS: &str = "only plain dropout draws random numbers in a kernel: `F.dropout` or `nn.Dropout`, called by your own code; \
 pass other random numbers or masks as an argument";
 

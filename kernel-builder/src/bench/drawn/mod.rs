@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 4096;
 /// Drafts after which axes may depend on each other or have a workload's length, for constraints that few lengths satisfy.
 const INDEPENDENT: usize = 1024;
 
-/// What is drawn.
+/// The `--drawn` and `--count` of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draw {
     /// Decides the lengths.
@@ -150,7 +150,7 @@ impl Refusals {
     }
 }
 
-/// What all drafts of one seed share.
+/// The drafts of one seed: what they are drawn from, and which cases are known.
 struct Drafts<'a> {
     op: &'a OpSpec,
     device: Device,
@@ -226,7 +226,7 @@ impl<'a> Drafts<'a> {
                 break;
             };
             if let Some(violated) = self.violated(&case) {
-                // That of the call with all inputs.
+                // Report the constraint that the call with all inputs violates.
                 if place == 0 {
                     refusal = Refusal::Constraint(violated);
                 }

@@ -16,7 +16,7 @@ const BEST: &str = "best";
 /// Cases from which on resamples say something about others.
 const FEWEST_CASES: usize = 6;
 
-/// What was measured of one build on drawn cases.
+/// The results of one build on drawn cases.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     /// The seed of the cases.
@@ -94,7 +94,7 @@ fn summary(seed: u64, measured: &[&Measurement]) -> Summary {
     let mut names: Vec<_> = measured.iter().map(|one| (&one.workload, &one.dtype)).collect();
     names.sort();
     names.dedup();
-    // Those of `hot` are not results.
+    // Measurements in `hot` are not results.
     let results: Vec<&Measurement> = measured.iter().copied().filter(|one| one.is_result()).collect();
     let mut cases: Vec<Row> = results.iter().map(|one| row(one)).collect();
     let ratio = |row: &Row| row.best.as_ref().map_or(f64::INFINITY, |best| best.ratio);
