@@ -35,16 +35,9 @@ impl OpSpec {
     /// Every variable axis needs a length in `lengths`; others are ignored.
     pub fn at(&self, like: &Case, lengths: &BTreeMap<PythonName, u64>) -> Option<Case> {
         let workload = self.workloads.iter().find(|workload| workload.name.value == like.workload)?;
-        let mut axes = BTreeMap::new();
-        let mut words = Vec::new();
-        for axis in self.axes.iter().filter(|axis| matches!(axis.kind, AxisKind::Var { .. })) {
-            let length = *lengths.get(&axis.name.value)?;
-            if !axis.kind.allows(length) {
-                return None;
-            }
-            words.push(length.to_string());
-            axes.insert(axis.name.value.clone(), length);
-        }
+        let axes = self.variable(lengths)?;
+        let words: Vec<String> = axes.iter().map(|(_, length)| length.to_string()).collect();
+        let axes = axes.into_iter().collect();
         let case = self.case(&Workload { axes, ..workload.clone() }, like.dtypes.clone())?;
         let choice = case.id.strip_prefix(workload.name.as_str()).unwrap_or_default();
         let id = format!("drawn-{}{choice}", words.join("x"));
@@ -63,17 +56,9 @@ impl OpSpec {
         dtypes: &BTreeMap<PythonName, Dtype>,
         without: &[Spanned<PythonName>],
     ) -> Option<Case> {
-        let mut axes = BTreeMap::new();
-        for axis in self.axes.iter().filter(|axis| matches!(axis.kind, AxisKind::Var { .. })) {
-            let length = *lengths.get(&axis.name.value)?;
-            if !axis.kind.allows(length) {
-                return None;
-            }
-            axes.insert(axis.name.value.clone(), length);
-        }
         let workload = Workload {
             name: Spanned::new(name, 0..0),
-            axes,
+            axes: self.variable(lengths)?.into_iter().collect(),
             dtypes: vec![],
             purposes: vec![],
             devices: vec![],
@@ -84,6 +69,16 @@ impl OpSpec {
         };
         let case = self.case(&workload, dtypes.clone())?;
         Some(Case { accumulated: self.terms(&case).ok()?, drawn: true, ..case })
+    }
+
+    /// The variable axes in file order, with their lengths; `None` if one has none, or one that it does not allow.
+    fn variable(&self, lengths: &BTreeMap<PythonName, u64>) -> Option<Vec<(PythonName, u64)>> {
+        let axes = self.axes.iter().filter(|axis| matches!(axis.kind, AxisKind::Var { .. }));
+        axes.map(|axis| {
+            let length = *lengths.get(&axis.name.value)?;
+            axis.kind.allows(length).then(|| (axis.name.value.clone(), length))
+        })
+        .collect()
     }
 
     /// Whether `constraints` hold for a case; false where one has no value.
