@@ -130,10 +130,18 @@ pub(super) fn anchors_exist(repository: &Repository) -> Vec<String> {
                 file => normal(&path.parent().unwrap_or(Path::new("")).join(file)),
             };
             let Some(there) = repository.text(&place.to_string_lossy()) else { continue };
-            if place.extension().is_some_and(|ending| ending == "md")
-                && !headings(there).any(|line| slug(line) == anchor)
-            {
+            if place.extension().is_none_or(|ending| ending != "md") {
+                continue;
+            }
+            if !headings(there).any(|line| slug(line) == anchor) {
                 found.push(format!("{}: no heading of {} is `#{anchor}`", path.display(), place.display()));
+            } else if anchor.contains("--") {
+                found.push(format!(
+                    "{}: `#{anchor}` has another name on the site, which writes `--` as `-`; write the heading \
+                     of {} with single spaces and hyphens between its words",
+                    path.display(),
+                    place.display()
+                ));
             }
         }
     }
@@ -263,6 +271,18 @@ mod tests {
             ..one("x", "")
         };
         assert_eq!(anchors_exist(&other), ["b.md: no heading of docs/a.md is `#gone`"]);
+    }
+
+    #[test]
+    fn an_anchor_is_the_same_on_the_site() {
+        let found = anchors_exist(&one("a.md", "# Lengths: `--drawn`\n[a](#lengths---drawn)\n"));
+        assert_eq!(
+            found,
+            [
+                "a.md: `#lengths---drawn` has another name on the site, which writes `--` as `-`; write the heading of \
+              a.md with single spaces and hyphens between its words"
+            ]
+        );
     }
 
     #[test]
