@@ -9,6 +9,8 @@ pub(crate) mod occupancy;
 pub(crate) mod program;
 pub(crate) mod ranges;
 pub(crate) mod reply;
+pub(crate) mod rules;
+pub(crate) mod spread;
 pub(crate) mod tuned;
 pub(crate) mod tuner;
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::ranges;
+use super::spread::Spread;
 use crate::base::causes::{Cause, TomlError};
 use crate::base::digest::Digest;
 use crate::exit::{self, StageError};
@@ -46,6 +47,9 @@ pub(crate) struct TunedTable {
     /// By workload and dtypes.
     #[serde(default, rename = "setting")]
     pub settings: Vec<Setting>,
+    /// Rules for lengths that no workload has, by dtypes.
+    #[serde(default, rename = "spread", skip_serializing_if = "Vec::is_empty")]
+    pub spreads: Vec<Spread>,
 }
 
 /// What won on one workload with its dtypes chosen.
@@ -179,7 +183,23 @@ impl TunedTable {
             source,
             op_toml: Digest::blake3(op.file.text.as_bytes()),
             settings: vec![],
+            spreads: vec![],
         }
+    }
+
+    /// Puts rules in the place of those for the same dtypes.
+    pub(crate) fn put_spread(&mut self, spread: Spread) {
+        self.remove_spread(&spread.dtypes);
+        self.spreads.push(spread);
+        self.spreads.sort_by(|one, other| one.dtypes.cmp(&other.dtypes));
+    }
+
+    /// Takes the rules for these dtypes out.
+    pub(crate) fn remove_spread(&mut self, dtypes: &[BTreeMap<String, String>]) {
+        for old in &mut self.spreads {
+            old.dtypes.retain(|known| !dtypes.contains(known));
+        }
+        self.spreads.retain(|old| !old.dtypes.is_empty());
     }
 
     /// Puts a setting in the place of the one for the same workload and dtypes, and draws all borders anew.
@@ -215,15 +235,22 @@ impl TunedTable {
         if table.settings != with_ranges(&table.settings) {
             return Err(refused("its ranges do not follow from its axes".into()));
         }
+        if let Some(problem) = table.spreads.iter().find_map(Spread::problem) {
+            return Err(refused(problem.into()));
+        }
         Ok(table)
     }
 
     /// Holds every setting against op.toml.
     pub(crate) fn check(&self, name: &str, op: &OpSpec) -> Result<(), TunedError> {
         let refused = |problem: String| Err(TunedError { name: name.to_owned(), cause: problem.into() });
-        for setting in &self.settings {
-            let of = &setting.workload;
-            for (tunable, value) in &setting.tuning {
+        let settings = self.settings.iter().map(|setting| (setting.workload.clone(), &setting.tuning));
+        let rules = self
+            .spreads
+            .iter()
+            .flat_map(|spread| spread.rules.iter().map(|rule| (spread.name(), &rule.tuning)));
+        for (of, tuning) in settings.chain(rules) {
+            for (tunable, value) in tuning {
                 let known = op.tune.tunables.iter().find(|known| known.name.value.as_str() == tunable);
                 let Some(known) = known else {
                     return refused(format!(
@@ -237,7 +264,7 @@ impl TunedTable {
                 }
             }
             let missing =
-                op.tune.tunables.iter().find(|known| !setting.tuning.contains_key(known.name.value.as_str()));
+                op.tune.tunables.iter().find(|known| !tuning.contains_key(known.name.value.as_str()));
             if let Some(missing) = missing {
                 return refused(format!("its setting for `{of}` has no value for `{}`", missing.name.value));
             }
@@ -245,12 +272,18 @@ impl TunedTable {
         Ok(())
     }
 
-    /// The setting for a call of these dtypes and lengths.
+    /// The rules for these dtypes.
+    pub(crate) fn spread_for(&self, dtypes: &BTreeMap<String, String>) -> Option<&Spread> {
+        self.spreads.iter().find(|spread| spread.is_for(dtypes))
+    }
+
+    /// The setting for a call of these dtypes and lengths, with the workload or the lengths that it was found for: that of
+    /// exactly these lengths, else of the rules for these dtypes, else of the range that they lie in.
     fn setting_for(
         &self,
         dtypes: &BTreeMap<String, String>,
         axes: &BTreeMap<String, u64>,
-    ) -> Option<&Setting> {
+    ) -> Option<(&BTreeMap<String, toml::Value>, String)> {
         let inside = |setting: &&Setting| {
             setting.dtypes == *dtypes
                 && setting.range.len() == axes.len()
@@ -259,7 +292,13 @@ impl TunedTable {
                 })
         };
         let exact = |setting: &&Setting| setting.dtypes == *dtypes && setting.axes == *axes;
-        self.settings.iter().find(exact).or_else(|| self.settings.iter().find(inside))
+        if let Some(setting) = self.settings.iter().find(exact) {
+            return Some((&setting.tuning, setting.workload.clone()));
+        }
+        if let Some(spread) = self.spread_for(dtypes) {
+            return spread.rule_for(axes).map(|rule| (&rule.tuning, spread.name()));
+        }
+        self.settings.iter().find(inside).map(|setting| (&setting.tuning, setting.workload.clone()))
     }
 }
 
@@ -302,9 +341,9 @@ fn with_ranges(settings: &[Setting]) -> Vec<Setting> {
 }
 
 /// The values of a setting; nothing where they are not all those of op.toml.
-pub(crate) fn tuning_of(op: &OpSpec, setting: &Setting) -> Option<Tuning> {
+pub(crate) fn tuning_of(op: &OpSpec, values: &BTreeMap<String, toml::Value>) -> Option<Tuning> {
     let tunable_value = |tunable: &Tunable| {
-        let value = read_value(setting.tuning.get(tunable.name.value.as_str())?)?;
+        let value = read_value(values.get(tunable.name.value.as_str())?)?;
         tunable.values.contains(&value).then(|| (tunable.name.value.clone(), value))
     };
     op.tune.tunables.iter().map(tunable_value).collect()
@@ -355,11 +394,11 @@ impl Settings {
     /// The setting of a case. One that the constraints or `[launch]` do not take there is not used.
     pub(crate) fn choose(&self, op: &OpSpec, case: &Case) -> TuningChoice {
         let found = self.table.as_ref().and_then(|(name, table)| {
-            let setting = table.setting_for(&dtypes_of(case), &axes_of(op, case))?;
-            let tuning = tuning_of(op, setting)?;
-            let runs = op.tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default()
+            let (values, of) = table.setting_for(&dtypes_of(case), &axes_of(op, case))?;
+            let tuning = tuning_of(op, values)?;
+            let runs = op.tune.allows(&Bindings::new(case, &tuning)).unwrap_or_default()
                 && op.launch.as_ref().is_some_and(|launch| launch.evaluate(case, &tuning).is_ok());
-            runs.then(|| TuningChoice { tuning, from: format!("{name}, {}", setting.workload) })
+            runs.then(|| TuningChoice { tuning, from: format!("{name}, {of}") })
         });
         found.unwrap_or_else(|| TuningChoice { tuning: self.defaults.clone(), from: DEFAULTS.to_owned() })
     }
@@ -376,14 +415,27 @@ impl Settings {
 
     /// All that decides which setting a call gets, for a digest: nothing beside the defaults without a table.
     pub(crate) fn words(&self) -> Vec<String> {
-        let settings = self.table.iter().flat_map(|(_, table)| &table.settings);
-        settings
-            .map(|setting| {
-                let tuning: Vec<String> =
-                    setting.tuning.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                format!("{:?} {:?}: {}", setting.dtypes, setting.range, tuning.join(" "))
+        let values = |tuning: &BTreeMap<String, toml::Value>| {
+            let pairs: Vec<String> = tuning.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            pairs.join(" ")
+        };
+        let Some((_, table)) = &self.table else { return vec![] };
+        let settings = table
+            .settings
+            .iter()
+            .map(|setting| format!("{:?} {:?}: {}", setting.dtypes, setting.range, values(&setting.tuning)));
+        let rules = table.spreads.iter().flat_map(|spread| {
+            spread.rules.iter().map(|rule| {
+                format!(
+                    "{:?} {:?} {:?}: {}",
+                    spread.dtypes,
+                    rule.range,
+                    rule.multiple_of,
+                    values(&rule.tuning)
+                )
             })
-            .collect()
+        });
+        settings.chain(rules).collect()
     }
 }
 

@@ -6,6 +6,8 @@ use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec::op::{Device, Purpose};
 
 use super::*;
+use crate::agent::rules::Rule;
+use crate::agent::spread::SpreadRule;
 use crate::base::causes::chain;
 
 fn op() -> OpSpec {
@@ -91,6 +93,60 @@ fn a_call_gets_the_nearest_setting_within_reach() {
     // Another dtype was not measured.
     let other = case(&op, "llm-128x4096/T=f32", [1024, 4096]);
     assert_eq!(settings.choose(&op, &other).from, "the defaults of [tune]");
+}
+
+/// Rules for two dtypes: rows of a multiple of 8 elements up to 6000 have 128 threads, others up to 16384 have 64.
+fn spread(op: &OpSpec) -> Spread {
+    let rule = |most: u64, multiple: u64, block: i64| {
+        let mut tuning = op.tune.default_tuning();
+        tuning.insert("block".parse().unwrap(), Value::Integer(block));
+        let ranges = vec![[64, most], [1, 8192]];
+        let rule = Rule { ranges, multiples: vec![multiple, 1], setting: 1, samples: 7 };
+        SpreadRule::new(&rule, &["hidden".to_owned(), "rows".to_owned()], written(&tuning))
+    };
+    Spread {
+        seed: 3,
+        date: "2026-11-26".to_owned(),
+        driver: "580.1".to_owned(),
+        compiler: "nvrtc 13.0".to_owned(),
+        protocol: 1,
+        searched: 14,
+        unseen: 7,
+        over_defaults: Gain { ratio: 1.05, low: 1.04, high: 1.06 },
+        of_best: 0.98,
+        worst: 0.91,
+        dtypes: ["bf16", "f16"].map(|dtype| BTreeMap::from([("T".to_owned(), dtype.to_owned())])).to_vec(),
+        rules: vec![rule(6000, 8, 128), rule(16384, 1, 64)],
+    }
+}
+
+#[test]
+fn rules_decide_about_lengths_that_no_workload_has() {
+    let op = op();
+    let mut table = table(&op);
+    table.put_spread(spread(&op));
+    table.put_spread(spread(&op));
+    assert_eq!(TunedTable::read("tuned/x.toml", &table.text()).unwrap(), table, "{}", table.text());
+    let settings = Settings::of_table("tuned/x.toml", table.clone(), &op).unwrap();
+    let at = |rows, hidden| block(&settings, &op, [rows, hidden]);
+    // Exactly a workload's lengths; then rules in their order; then, in the range of a workload, but of no rule.
+    assert_eq!(at(4096, 4096), ("512".to_owned(), "tuned/x.toml, llm-4096x4096".to_owned()));
+    assert_eq!(at(4096, 4104), ("128".to_owned(), "tuned/x.toml, lengths drawn with seed 3".to_owned()));
+    assert_eq!((at(4096, 4097).0, at(4096, 6008).0), ("64".to_owned(), "64".to_owned()));
+    assert_eq!((at(8192, 4096).0, at(8193, 4096).0), ("128".to_owned(), "256".to_owned()));
+    let words = settings.words();
+    assert!(words.len() == 4 && words[2].contains("{\"hidden\": 8}"), "{words:?}");
+    // Each dtype leaves on its own.
+    table.remove_spread(&[BTreeMap::from([("T".to_owned(), "f16".to_owned())])]);
+    assert_eq!(table.spreads[0].dtypes.len(), 1);
+    table.remove_spread(&table.spreads[0].dtypes.clone());
+    assert!(table.spreads.is_empty());
+    // A person's rule.
+    let mut wrong = spread(&op);
+    wrong.rules[0].multiple_of = BTreeMap::from([("hidden".to_owned(), 0)]);
+    table.put_spread(wrong);
+    let error = TunedTable::read("tuned/x.toml", &table.text()).unwrap_err();
+    assert!(chain(&error).contains("`multiple-of` that is 0"), "{}", chain(&error));
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) mod screen;
 mod skip;
 mod starts;
 mod state;
-mod stats;
+pub(crate) mod stats;
 pub mod trace;
 mod traced;
 mod unmeasured;

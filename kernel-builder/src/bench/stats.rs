@@ -102,14 +102,14 @@ pub(super) fn over_starts(starts: &[Interval]) -> Option<Interval> {
 }
 
 /// The geometric mean of positive values; `None` without any.
-pub(super) fn geometric_mean(values: &[f64]) -> Option<f64> {
+pub(crate) fn geometric_mean(values: &[f64]) -> Option<f64> {
     let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
     (!values.is_empty()).then(|| (logarithms / values.len() as f64).exp())
 }
 
 /// The 95% interval of the geometric mean of positive values, one a case, by the percentile bootstrap over cases; `None`
 /// without any.
-pub(super) fn over_cases(values: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn over_cases(values: &[f64]) -> Option<(f64, f64)> {
     bootstrap(values, |resample| geometric_mean(resample))
 }
 

@@ -20,6 +20,7 @@ use crate::pipeline::candidates::session::Judging;
 use crate::pipeline::candidates::{handoff, past, shelf};
 use crate::pipeline::tune::filled::{WorkloadResult, verdict};
 use crate::pipeline::tune::phases::Phases;
+use crate::pipeline::tune::spread::{self, Group, SpreadSearch};
 use crate::pipeline::tune::{self, Request, Search};
 
 use super::arguments::TaskDir;
@@ -32,12 +33,17 @@ use super::arguments::TaskDir;
 /// guides the search. The best few are then timed in alternation with the defaults; a gain inside its interval does not
 /// count. The winning settings go to tuned/DEVICE.toml, which `verify --device`, `bench --device` and `screen` use.
 ///
+/// With `--spread`, lengths are drawn in place of workloads, as `bench --drawn` does. The settings that win are compared at
+/// all of them, and become rules that choose a setting by the lengths of a call. A third of the lengths only tests the
+/// rules: if they are not faster than the defaults there, nothing is written.
+///
 /// Workloads that op.toml holds out are not searched. An interrupted search continues on the next run. Requires an
 /// NVIDIA GPU.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright fill examples/rms-norm-device --budget 30
   kernelwright fill my-norm --workload llm-4096x4096 --candidates 500
+  kernelwright fill my-norm --spread --count 36 --budget 900
   kernelwright fill my-norm --agent codex --agent-env OPENAI_API_KEY --tries 40
   kernelwright fill my-norm --apply best")]
 pub struct Args {
@@ -55,13 +61,20 @@ pub struct Args {
     /// Search only this workload, named as in `bench`; can be repeated
     #[arg(long = "workload", value_name = "NAME")]
     workloads: Vec<String>,
-    /// Time limit in seconds; default: 30 for each workload and dtype, and 1800 for all sessions of a coding agent
+    /// Search drawn lengths instead of the workloads, and write rules for lengths that no workload names
+    #[arg(long, conflicts_with = "workloads")]
+    spread: bool,
+    /// Number of lengths to search with `--spread`; half as many others test the rules
+    #[arg(long, value_name = "COUNT", requires = "spread", default_value_t = LENGTHS, value_parser = clap::value_parser!(u16).range(8..=500))]
+    count: u16,
+    /// Time limit in seconds; default: 30 for each workload and dtype, 900 with `--spread`, and 1800 for all sessions of a
+    /// coding agent
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     budget: Option<f64>,
     /// Maximum number of candidates for each workload and dtype; timing a setting again counts again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     candidates: Option<u32>,
-    /// Seed of the search; the same seed and the same verdicts give the same search
+    /// Seed of the search and of the drawn lengths; the same seed and the same verdicts give the same search
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Ignore the results of earlier searches of this source on this GPU
@@ -72,7 +85,7 @@ pub struct Args {
     patience: f64,
     /// Write a candidate of `kernelwright candidates` into the project: its code, `[launch]`, `[tune]` and settings.
     /// `best` is the fastest so far; `seed` puts the project's own kernel back
-    #[arg(long, value_name = "ID", conflicts_with_all = ["agent", "agent_command", "workloads", "budget", "candidates", "seed", "fresh",
+    #[arg(long, value_name = "ID", conflicts_with_all = ["agent", "agent_command", "workloads", "spread", "budget", "candidates", "seed", "fresh",
         "patience", "compiler"])]
     apply: Option<String>,
     /// Compiler for device code
@@ -83,8 +96,11 @@ pub struct Args {
 /// The agent without a language model, and the one that is a person.
 const TUNER: &str = "tuner";
 const HANDOFF: &str = "handoff";
-/// Seconds of a workload's search, and of all sessions of a coding agent.
+/// Drawn lengths that are searched.
+const LENGTHS: u16 = 36;
+/// Seconds of a workload's search, of a search of drawn lengths, and of all sessions of a coding agent.
 const OF_WORKLOAD: f64 = 30.0;
+const OF_SPREAD: f64 = 900.0;
 const OF_SESSIONS: f64 = 1800.0;
 
 /// Options of coding agents.
@@ -138,6 +154,7 @@ impl Args {
     fn of_others(&self, is_tuner: bool) -> Option<&'static str> {
         let of_tuner = [
             (!self.workloads.is_empty(), "--workload"),
+            (self.spread, "--spread"),
             (self.candidates.is_some(), "--candidates"),
             (self.seed != 0, "--seed"),
             (self.fresh, "--fresh"),
@@ -186,7 +203,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         dir: args.project.dir.clone(),
         workloads: args.workloads.clone(),
         budget: Budget {
-            seconds: args.budget.unwrap_or(OF_WORKLOAD),
+            seconds: args.budget.unwrap_or(if args.spread { OF_SPREAD } else { OF_WORKLOAD }),
             candidates: args.candidates.map(|candidates| candidates as usize),
         },
         seed: args.seed,
@@ -194,6 +211,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         patience: Duration::from_secs_f64(args.patience),
         compiler: args.compiler.unwrap_or_default(),
     };
+    if args.spread {
+        tell_spread(&spread::spread(&request, usize::from(args.count), session)?, session);
+        return Ok(());
+    }
     let search = tune::fill(&request, session)?;
     tell(&search, session);
     search.verdict()
@@ -290,6 +311,55 @@ fn tell(search: &Search, session: &Session) {
         "phases": phases.data(), "wall_seconds": took.as_secs_f64(),
     });
     session.report.result("fill", &data, &human);
+}
+
+/// What came of drawn lengths.
+fn tell_spread(search: &SpreadSearch, session: &Session) {
+    let SpreadSearch { groups, name, table, took } = search;
+    let mut human = String::new();
+    for group in groups {
+        human += &format!("{:<28} {}\n", spread::dtype_words(group), spread::verdict(group));
+    }
+    let written = groups.iter().any(Group::is_kept).then_some(name);
+    if let Some(name) = written {
+        human += &format!("written to {name}\n");
+    }
+    let data = json!({
+        "spread": groups.iter().map(group_row).collect::<Vec<_>>(), "device": table.device, "source": table.source,
+        "written": written, "wall_seconds": took.as_secs_f64(),
+    });
+    session.report.result("fill", &data, &human);
+}
+
+fn group_row(group: &Group) -> Value {
+    let rules: Vec<Value> = group
+        .rules
+        .iter()
+        .map(|rule| {
+            let tuning = tuning_json(&group.settings[rule.setting]);
+            json!({ "ranges": rule.ranges, "multiples": rule.multiples, "searched": rule.samples, "tuning": tuning })
+        })
+        .collect();
+    let lengths: Vec<Value> = group
+        .lengths
+        .iter()
+        .map(|length| {
+            json!({
+                "case": length.case, "unseen": length.is_unseen, "tuning": tuning_json(&group.settings[length.setting]),
+                "over_defaults": length.over_defaults, "of_best": length.of_best,
+            })
+        })
+        .collect();
+    let worth = group.worth.as_ref().map(|worth| {
+        json!({
+            "lengths": worth.lengths, "over_defaults": worth.over_defaults, "of_best": worth.of_best,
+            "worst": { "of_best": worth.worst.0, "case": worth.worst.1 },
+        })
+    });
+    json!({
+        "dtypes": group.dtypes, "compared": group.settings.len(), "rules": rules, "unseen": worth, "cases": lengths,
+        "kept": group.is_kept(),
+    })
 }
 
 fn row(filled: &WorkloadResult) -> Value {

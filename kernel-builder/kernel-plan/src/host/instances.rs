@@ -42,17 +42,25 @@ pub(super) struct Setting<'a> {
     pub(super) ranges: Option<Vec<&'a RangeSettings>>,
 }
 
-/// The least and the greatest length of some axes.
-type Within = BTreeMap<PythonName, [u64; 2]>;
+/// Which lengths the axes have.
+#[derive(Debug, Default)]
+struct Within {
+    /// The least and the greatest length of some of them.
+    ranges: BTreeMap<PythonName, [u64; 2]>,
+    /// What the lengths of some of them are multiples of.
+    multiples: BTreeMap<PythonName, u64>,
+}
 
 impl Setting<'_> {
     /// Which lengths calls with these dtypes have.
     fn within(&self, dtypes: &[(PythonName, Dtype)]) -> Vec<Within> {
-        let Some(ranges) = &self.ranges else { return vec![Within::new()] };
+        let Some(ranges) = &self.ranges else { return vec![Within::default()] };
         let is_for = |range: &&&RangeSettings| {
             dtypes.iter().all(|(name, dtype)| range.dtypes.get(name).is_none_or(|known| known == dtype))
         };
-        ranges.iter().filter(is_for).map(|range| range.axes.clone()).collect()
+        let within =
+            |range: &&RangeSettings| Within { ranges: range.axes.clone(), multiples: range.multiples.clone() };
+        ranges.iter().filter(is_for).map(within).collect()
     }
 }
 
@@ -178,11 +186,15 @@ fn known<'a>(
             }
             AxisKind::Var { multiple_of, .. } => {
                 let [mut least, mut greatest] = bounds(axis);
-                if let Some(range) = within.get(&axis.name.value) {
+                if let Some(range) = within.ranges.get(&axis.name.value) {
                     let [from, to] = range.map(|length| i64::try_from(length).unwrap_or(i64::MAX));
                     (least, greatest) = (least.max(from), greatest.min(to));
                 }
-                let step = i64::try_from(multiple_of).unwrap_or(1);
+                let of = within.multiples.get(&axis.name.value).copied().unwrap_or(1);
+                // Both are met by a multiple of the greater one where it is one of the other; else one of them is enough.
+                let (more, less) = (multiple_of.max(of), multiple_of.min(of));
+                let both = if more.is_multiple_of(less) { more } else { multiple_of };
+                let step = i64::try_from(both).unwrap_or(1);
                 place(&axis.name.value, Tried::Axis { least, greatest, step });
             }
         }

@@ -53,7 +53,8 @@ pub(super) fn plan(
             .axes
             .iter()
             .map(|(name, [least, greatest])| format!("call.{name} >= {least} && call.{name} <= {greatest}"));
-        let all: Vec<String> = dtypes.chain(axes).collect();
+        let multiples = range.multiples.iter().map(|(name, of)| format!("call.{name} % {of} == 0"));
+        let all: Vec<String> = dtypes.chain(axes).chain(multiples).collect();
         RangePlan {
             when: if all.is_empty() { "true".to_owned() } else { all.join(" && ") },
             setting: tunings.iter().position(|tuning| *tuning == range.tuning).unwrap_or_default(),
@@ -84,6 +85,8 @@ pub(super) fn plan(
         settings: settings.iter().map(setting_plan).collect(),
         spaces: spaces.into_iter().enumerate().map(|(place, defines)| space_plan(place, defines)).collect(),
         devices: devices.iter().map(device_plan).collect(),
+        conditions: op.tune.of_calls().map(|one| names.bare(one.tree())).collect(),
+        condition_constants: names.constants(op.tune.of_calls().map(|one| one.tree())),
         workspaces: workspaces.collect(),
         workspace_constants: names.constants(launch.workspaces.iter().flat_map(lengths)),
         constants: names.constants(started),

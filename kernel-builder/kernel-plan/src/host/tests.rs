@@ -51,6 +51,32 @@ fn has(plan: &HostPlan, setting: usize, place: usize, key: &[String]) -> bool {
     space.instances[place].iter().any(|instance| instance.key == key)
 }
 
+#[test]
+fn a_rule_asks_for_multiples_and_constraints_of_tune() {
+    let op = changed("[tune.block]", "[tune]\nconstraints = [\"block <= 1024\", \"hidden >= bytes\"]\n\n[tune.block]");
+    let mut tuning = op.tune.default_tuning();
+    let bytes = op.tune.tunables.iter().find(|tunable| tunable.name.as_str() == "bytes").unwrap();
+    tuning.insert(name("bytes"), *bytes.values.iter().find(|value| **value != bytes.default.value).unwrap());
+    let range = RangeSettings {
+        dtypes: [(name("T"), Dtype::Bf16)].into(),
+        axes: [(name("hidden"), [8, 4096])].into(),
+        multiples: [(name("hidden"), 8)].into(),
+        tuning: tuning.clone(),
+    };
+    let device =
+        DeviceSettings { device: "a GPU".to_owned(), capability: 90, multiprocessors: 132, ranges: vec![range] };
+    let plan = plan(&op, &[device]).unwrap();
+    let launch = plan.launch.as_ref().unwrap();
+    let when = &launch.devices[0].ranges[0].when;
+    assert!(when.ends_with("call.hidden >= 8 && call.hidden <= 4096 && call.hidden % 8 == 0"), "{when}");
+    assert_eq!(launch.conditions, ["call.hidden >= s.bytes"], "the other one holds for every call");
+    for hidden in [8, 1024, 4096] {
+        for (place, key) in asked(&op, 4096, hidden, Dtype::Bf16, &tuning) {
+            assert!(has(&plan, 1, place, &key), "{hidden}: {key:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -81,6 +107,7 @@ fn a_setting_of_a_device_has_its_own_macros_and_instances() {
     let range = RangeSettings {
         dtypes: [(name("T"), Dtype::Bf16)].into(),
         axes: [(name("hidden"), [4096, 4096])].into(),
+        multiples: [].into(),
         tuning: tuning.clone(),
     };
     let device = DeviceSettings {
@@ -129,7 +156,7 @@ proptest! {
         let hidden = least + (more as f64 * part) as u64;
         let axes = [(name("hidden"), [least, least + more]), (name("rows"), [rows, rows + spread])];
         let range =
-            RangeSettings { dtypes: [(name("T"), Dtype::F16)].into(), axes: axes.into(), tuning: tuning.clone() };
+            RangeSettings { dtypes: [(name("T"), Dtype::F16)].into(), axes: axes.into(), multiples: [].into(), tuning: tuning.clone() };
         let device =
             DeviceSettings { device: "a GPU".to_owned(), capability: 90, multiprocessors: 132, ranges: vec![range] };
         let plan = plan(&op, &[device]).unwrap();

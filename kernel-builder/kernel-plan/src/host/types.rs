@@ -190,6 +190,10 @@ pub struct LaunchPlan {
     pub spaces: Vec<SpacePlan>,
     /// Devices with settings of their own.
     pub devices: Vec<DevicePlan>,
+    /// What must hold of a call and a setting other than the defaults, so that the call gets it.
+    pub conditions: Vec<String>,
+    /// Names of `[let]` that the conditions use.
+    pub condition_constants: Vec<ConstantPlan>,
     /// Scratch memory.
     pub workspaces: Vec<WorkspacePlan>,
     /// Names of `[let]` that the sizes of scratch memory use.

@@ -86,6 +86,28 @@ impl Tune {
         Ok(true)
     }
 
+    /// Whether the constraints hold: the setting can run. Unlike [`Self::admits`], a tunable may have any value where it does
+    /// not matter.
+    ///
+    /// # Errors
+    /// The first constraint that has no value.
+    pub fn allows(&self, bindings: &Bindings) -> Result<bool, ExprError> {
+        for constraint in &self.constraints {
+            if !constraint.evaluate(bindings)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The constraints that a call decides: those that name something beside tunables.
+    pub fn of_calls(&self) -> impl Iterator<Item = &BoolExpr> {
+        let is_tunable = |name: &PythonName| self.tunables.iter().any(|tunable| tunable.name.value == *name);
+        let names_others =
+            move |constraint: &&BoolExpr| constraint.tree().names().iter().any(|(name, _)| !is_tunable(name));
+        self.constraints.iter().filter(names_others)
+    }
+
     /// How many settings satisfy the conditions that `known` decides: that name nothing but tunables and what `known`
     /// has. A condition without a value is not satisfied.
     ///

@@ -22,6 +22,9 @@ pub(crate) mod summary;
 
 /// The first part of the name of every drawn case.
 const PREFIX: &str = "drawn-";
+/// What cases are drawn for. The same seed draws others for each.
+const MEASURE: &str = "bench";
+const SEARCH: &str = "fill";
 /// The most rows.
 const ROWS: u64 = 20_000;
 /// Drafts for one case before it is given up.
@@ -64,7 +67,25 @@ fn most_work(op: &OpSpec, device: Device) -> u64 {
 /// # Errors
 /// No case can be drawn.
 pub(super) fn cases(op: &OpSpec, device: Device, draw: Draw) -> Result<Vec<Case>, BenchError> {
-    let drafts = Drafts::new(op, device, draw.seed);
+    cases_for(MEASURE, op, device, draw)
+}
+
+/// Cases to search settings with, drawn like [`cases`]. They are others than those for the same seed, so that a search has
+/// not seen what `bench --drawn` measures.
+///
+/// # Errors
+/// As [`cases`].
+pub(crate) fn cases_to_search(op: &OpSpec, device: Device, draw: Draw) -> Result<Vec<Case>, BenchError> {
+    cases_for(SEARCH, op, device, draw)
+}
+
+fn cases_for(
+    purpose: &'static str,
+    op: &OpSpec,
+    device: Device,
+    draw: Draw,
+) -> Result<Vec<Case>, BenchError> {
+    let drafts = Drafts::new(purpose, op, device, draw.seed);
     if op.cases(Purpose::Bench, device).is_empty() {
         return Ok(Vec::new());
     }
@@ -86,7 +107,7 @@ pub(super) fn cases(op: &OpSpec, device: Device, draw: Draw) -> Result<Vec<Case>
 /// The cases of a name that [`cases`] gave, for all dtypes that have them; none for another name.
 pub(super) fn named(op: &OpSpec, device: Device, name: &str) -> Vec<Case> {
     let Some((seed, lengths)) = parts(name) else { return Vec::new() };
-    let drafts = Drafts::new(op, device, seed);
+    let drafts = Drafts::new(MEASURE, op, device, seed);
     let axes = variable(op).map(|axis| axis.name.value.clone());
     let lengths: Vec<u64> = lengths.split('x').filter_map(|length| length.parse().ok()).collect();
     if lengths.len() != variable(op).count() {
@@ -152,6 +173,7 @@ impl Refusals {
 
 /// The drafts of one seed: what they are drawn from, and which cases are known.
 struct Drafts<'a> {
+    purpose: &'static str,
     op: &'a OpSpec,
     device: Device,
     seed: u64,
@@ -167,7 +189,7 @@ struct Drafts<'a> {
 }
 
 impl<'a> Drafts<'a> {
-    fn new(op: &'a OpSpec, device: Device, seed: u64) -> Self {
+    fn new(purpose: &'static str, op: &'a OpSpec, device: Device, seed: u64) -> Self {
         let purposes = [Purpose::Bench, Purpose::Verify];
         let listed: Vec<Case> = purposes.iter().flat_map(|purpose| op.cases(*purpose, device)).collect();
         let mut dtypes: Vec<_> = listed.iter().map(|case| case.dtypes.clone()).collect();
@@ -183,13 +205,13 @@ impl<'a> Drafts<'a> {
         without.extend(op.workloads.iter().map(|workload| workload.without.as_slice()));
         let axes = op.axes.iter().zip(sizes::kinds(op));
         let axes = axes.filter(|(axis, _)| matches!(axis.kind, AxisKind::Var { .. })).collect();
-        Self { op, device, seed, axes, dtypes, without, listed, work: most_work(op, device) }
+        Self { purpose, op, device, seed, axes, dtypes, without, listed, work: most_work(op, device) }
     }
 
     /// The case of this number, which differs from all of `known` and from all workloads.
     fn case(&self, number: usize, known: &[Case], refusals: &mut Refusals) -> Option<Case> {
         let dtypes = &self.dtypes[number % self.dtypes.len()];
-        let digest = Sha256::digest(format!("{}/bench/{number}", self.seed));
+        let digest = Sha256::digest(format!("{}/{}/{number}", self.seed, self.purpose));
         let start = digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
         let mut random = SplitMix(start);
         let attempts = if self.axes.is_empty() { 0 } else { ATTEMPTS };

@@ -116,6 +116,18 @@ fn more_cases_begin_with_the_same_ones_and_other_seeds_have_others() {
 }
 
 #[test]
+fn a_search_does_not_see_what_is_measured() {
+    let op = read(NORM);
+    let measured = cases(&op, Device::Cpu, draw(7, 20)).unwrap();
+    let searched = cases_to_search(&op, Device::Cpu, draw(7, 20)).unwrap();
+    assert_eq!(searched.len(), 20);
+    let shared = searched.iter().filter(|case| measured.iter().any(|other| other.axes == case.axes));
+    assert!(shared.count() <= 1, "{:?} {:?}", ids(&measured), ids(&searched));
+    // Either can be measured by its name.
+    assert!(named(&op, Device::Cpu, searched[0].workload.as_str()).contains(&searched[0]));
+}
+
+#[test]
 fn a_case_is_found_by_its_name() {
     let op = read(NORM);
     let found = cases(&op, Device::Cuda, draw(7, 3)).unwrap();

@@ -3,15 +3,17 @@
 //! Owns: what of a project goes into its host side, which files are written, which are removed. Never: touches a file that
 //! is not generated, but for the list of sources in build.toml.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kernel_plan::host::{DeviceSettings, RangeSettings};
 use kernel_plan::spec::OpSpec;
-use kernel_plan::units::{BackendId, Dtype};
+use kernel_plan::units::{BackendId, Dtype, PythonName};
 use miette::Diagnostic;
 use thiserror::Error;
 use toml_edit::{Array, DocumentMut, Item};
 
+use crate::agent::spread::{Spread, SpreadRule};
 use crate::agent::tuned::{Setting, TunedTable, tuning_of};
 use crate::base::report::Event;
 use crate::base::session::Session;
@@ -279,18 +281,18 @@ fn of_table(table: &TunedTable, op: &OpSpec) -> DeviceSettings {
             (name.parse().ok(), exactly.filter(|_| exact).unwrap_or(*range))
         });
         Some(RangeSettings {
-            dtypes: setting
-                .dtypes
-                .iter()
-                .filter_map(|(name, dtype)| Some((name.parse().ok()?, dtype.parse::<Dtype>().ok()?)))
-                .collect(),
+            dtypes: dtypes_of(&setting.dtypes),
             axes: axes.filter_map(|(name, range)| Some((name?, range))).collect(),
-            tuning: tuning_of(op, setting)?,
+            multiples: BTreeMap::new(),
+            tuning: tuning_of(op, &setting.tuning)?,
         })
     };
-    // A call of just the measured lengths gets what was measured for it, whatever ranges it lies in.
+    // A call of just the measured lengths gets what was measured for it, whatever ranges it lies in. Of other lengths the
+    // rules decide, where there are some for its dtypes.
     let exact = table.settings.iter().filter_map(|one| setting(one, true));
-    let ranges = exact.chain(table.settings.iter().filter_map(|one| setting(one, false))).collect();
+    let rules = table.spreads.iter().flat_map(|spread| of_rules(spread, op));
+    let nearest = table.settings.iter().filter(|one| table.spread_for(&one.dtypes).is_none());
+    let ranges = exact.chain(rules).chain(nearest.filter_map(|one| setting(one, false))).collect();
     let digits: String = table.capability.chars().filter(char::is_ascii_digit).collect();
     DeviceSettings {
         device: table.device.clone(),
@@ -298,6 +300,28 @@ fn of_table(table: &TunedTable, op: &OpSpec) -> DeviceSettings {
         multiprocessors: table.multiprocessors,
         ranges,
     }
+}
+
+/// The rules of a spread, for each choice of dtypes.
+fn of_rules(spread: &Spread, op: &OpSpec) -> Vec<RangeSettings> {
+    let rule = |dtypes: &BTreeMap<String, String>, rule: &SpreadRule| {
+        Some(RangeSettings {
+            dtypes: dtypes_of(dtypes),
+            axes: rule.range.iter().filter_map(|(name, range)| Some((name.parse().ok()?, *range))).collect(),
+            multiples: rule
+                .multiple_of
+                .iter()
+                .filter_map(|(name, of)| Some((name.parse().ok()?, *of)))
+                .collect(),
+            tuning: tuning_of(op, &rule.tuning)?,
+        })
+    };
+    let of_dtypes = |dtypes| spread.rules.iter().filter_map(move |one| rule(dtypes, one));
+    spread.dtypes.iter().flat_map(of_dtypes).collect()
+}
+
+fn dtypes_of(names: &BTreeMap<String, String>) -> BTreeMap<PythonName, Dtype> {
+    names.iter().filter_map(|(name, dtype)| Some((name.parse().ok()?, dtype.parse().ok()?))).collect()
 }
 
 /// Generated sources in the kernels' folders that are no more.

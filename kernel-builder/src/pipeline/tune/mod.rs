@@ -3,11 +3,13 @@
 //! Owns: the loop over workloads, and the file that results. Never: searches, judges or times; `agent` and `bench::screen`
 //! do.
 
+mod compare;
 pub(crate) mod confirm;
 pub(crate) mod filled;
 mod on_gpu;
 pub(crate) mod phases;
 mod search;
+pub(crate) mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +41,7 @@ use crate::compile::nvrtc::{Compiler, Source, Tool};
 use crate::device::gpu::Gpu;
 use crate::device::wire::DeviceProperties;
 use crate::exit::{self, Failure, StageError};
+use crate::pipeline::create::published::PendingSearch;
 use crate::pipeline::create::{generate, published};
 use crate::pipeline::judge::device;
 use crate::pipeline::measure::screening::{self, ScreeningError, Task};
@@ -175,17 +178,34 @@ struct Run<'a> {
     session: &'a Session,
 }
 
-/// Searches the settings of a project, and writes those that win into its file of settings.
-///
-/// # Errors
-/// There is nothing to search, no GPU, or the judge itself fails.
-pub(crate) fn fill(args: &Request, session: &Session) -> Result<Search, Failure> {
-    let started = Instant::now();
+/// What a run starts with.
+struct Opened {
+    /// The file of settings, in the project.
+    name: String,
+    /// What it holds.
+    table: TunedTable,
+    /// A worker with a context and nothing in it.
+    checker: Gpu,
+    /// Whether the hub has a kernel for the operation.
+    asked: PendingSearch,
+}
+
+/// The project, which has something to search.
+fn project(args: &Request, session: &Session) -> Result<DeviceProject, Failure> {
     let project = device_project::read(&args.dir, session)?;
     if project.op.tune.tunables.is_empty() {
         return Err(FillError::NoTunables { dir: project.dir }.into());
     }
-    let cases = cases(&project, &args.workloads)?;
+    Ok(project)
+}
+
+/// Does `work` with the GPU in turn with other runs.
+fn opened<T>(
+    args: &Request,
+    project: &DeviceProject,
+    session: &Session,
+    work: impl FnOnce(&Run<'_>, Opened) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let asked = published::ask(published::of_op(project.op.name.value.as_str()), session);
     let mut checker = Gpu::new();
     let find = || python::runtime(session, Torch::Preferably(project::TORCH), Extras::default());
@@ -197,54 +217,68 @@ pub(crate) fn fill(args: &Request, session: &Session) -> Result<Search, Failure>
         Ok::<_, Failure>((about, found.unwrap_or_else(find)?))
     })?;
     let _turn = turn::on(&about, session)?;
-    let (name, mut table) = tuned::of_device(&project, &about, session)?;
+    let (name, table) = tuned::of_device(project, &about, session)?;
     let compiler = device::compiler(args.compiler, session)?;
     let told = ceilings::reading(&about).and_then(|now| now.driver);
     let run = Run {
         args,
-        project: &project,
+        project,
         about: &about,
         rates: ceilings::rates(&about, session),
         driver: told.unwrap_or_else(|| about.driver.to_string()),
         compiler: &compiler,
         python: &python,
         source: Arc::new(project.source.clone()),
-        taught: Mutex::new(earlier(&project, &table)),
+        taught: Mutex::new(earlier(project, &table)),
         session,
     };
-    let lay = |case: &Case, beside| run.groundwork(case, beside);
-    let mut filled = Vec::new();
-    std::thread::scope(|scope| {
-        // The reference is at work while the rest of what is needed is looked for.
-        let grounds = GroundworkQueue::begin(scope, &cases, &lay);
-        asked.tell(session);
-        let peaks = match bench::multiplies(&project.op) {
-            true => ceilings::matrix_peaks(&about, session),
-            false => Default::default(),
-        };
-        let mut handed = CarriedOver { grounds, checker: Some(checker) };
-        for (place, case) in cases.iter().enumerate() {
-            let least = bench::least_seconds(&project.op, case, &peaks);
-            let one = run.fill_workload(case, place, &mut handed, least)?;
-            if let Some(confirmed) = one.result() {
-                // As soon as it is known, so that whatever ends the next search leaves it.
-                table.put(run.setting(&one, confirmed));
-                tuned::write(&project, &name, &table)?;
+    work(&run, Opened { name, table, checker, asked })
+}
+
+/// Searches the settings of a project, and writes those that win into its file of settings.
+///
+/// # Errors
+/// There is nothing to search, no GPU, or the judge itself fails.
+pub(crate) fn fill(args: &Request, session: &Session) -> Result<Search, Failure> {
+    let started = Instant::now();
+    let project = project(args, session)?;
+    let cases = cases(&project, &args.workloads)?;
+    opened(args, &project, session, |run, opened| {
+        let Opened { name, mut table, checker, asked } = opened;
+        let lay = |case: &Case, beside| run.groundwork(case, beside);
+        let mut filled = Vec::new();
+        std::thread::scope(|scope| {
+            // The reference is at work while the rest of what is needed is looked for.
+            let grounds = GroundworkQueue::begin(scope, &cases, &lay);
+            asked.tell(session);
+            let peaks = match bench::multiplies(&project.op) {
+                true => ceilings::matrix_peaks(run.about, session),
+                false => Default::default(),
+            };
+            let mut handed = CarriedOver { grounds, checker: Some(checker) };
+            for (place, case) in cases.iter().enumerate() {
+                let least = bench::least_seconds(&project.op, case, &peaks);
+                let one = run.fill_workload(case, place, &mut handed, least)?;
+                if let Some(confirmed) = one.result() {
+                    // As soon as it is known, so that whatever ends the next search leaves it.
+                    table.put(run.setting(&one, confirmed));
+                    tuned::write(&project, &name, &table)?;
+                }
+                filled::done(&one, session);
+                run.learn(&one.teaches);
+                filled.push(one);
             }
-            filled::done(&one, session);
-            run.learn(&one.teaches);
-            filled.push(one);
+            Ok::<(), Failure>(())
+        })?;
+        if filled.iter().any(|one| one.result().is_some()) {
+            generate::after_fill(&project.dir, session)?;
         }
-        Ok::<(), Failure>(())
-    })?;
-    if filled.iter().any(|one| one.result().is_some()) {
-        generate::after_fill(&project.dir, session)?;
-    }
-    if filled.len() > 1 {
-        let phases = Phases::sum(filled.iter().map(|one| one.phases));
-        session.report.note(format!("all workloads: {}", phases.words()));
-    }
-    Ok(Search { filled, name, table, took: started.elapsed() })
+        if filled.len() > 1 {
+            let phases = Phases::sum(filled.iter().map(|one| one.phases));
+            session.report.note(format!("all workloads: {}", phases.words()));
+        }
+        Ok(Search { filled, name, table, took: started.elapsed() })
+    })
 }
 
 /// The cases to search for: those of the named workloads, or all, without those that are held out.
@@ -275,7 +309,7 @@ fn cases(project: &DeviceProject, names: &[String]) -> Result<Vec<Case>, Failure
 fn earlier(project: &DeviceProject, table: &TunedTable) -> Vec<Tuning> {
     let settings = table.settings.iter();
     let mut found: Vec<Tuning> =
-        settings.filter_map(|setting| table::tuning_of(&project.op, setting)).collect();
+        settings.filter_map(|setting| table::tuning_of(&project.op, &setting.tuning)).collect();
     found.dedup();
     found.truncate(TAUGHT);
     found
@@ -329,6 +363,21 @@ impl Run<'_> {
         })
     }
 
+    /// A search of one case, which begins with the defaults and what won before.
+    fn tuner<'a>(&'a self, case: &'a Case, budget: &Budget) -> Tuner<'a> {
+        let op = &self.project.op;
+        let device = Device {
+            capability: self.about.capability,
+            multiprocessors: self.about.multiprocessors,
+            threads: self.about.threads,
+            shared: self.about.shared,
+        };
+        let admit = Box::new(move |tuning: &Tuning| prune::admit(op, case, &device, tuning));
+        let first: Vec<Tuning> = std::iter::once(op.tune.default_tuning()).chain(self.taught()).collect();
+        let room = budget.candidates.unwrap_or((A_SECOND * budget.seconds) as usize);
+        Tuner::new(Space::new(&op.tune.tunables, admit), &first, room, self.args.seed)
+    }
+
     /// Searches for one workload, and confirms what is found.
     fn fill_workload(
         &self,
@@ -338,18 +387,9 @@ impl Run<'_> {
         least: Option<f64>,
     ) -> Result<WorkloadResult, Failure> {
         let (op, begun) = (&self.project.op, Instant::now());
-        let device = Device {
-            capability: self.about.capability,
-            multiprocessors: self.about.multiprocessors,
-            threads: self.about.threads,
-            shared: self.about.shared,
-        };
-        let admit = Box::new(|tuning: &Tuning| prune::admit(op, case, &device, tuning));
         let default = op.tune.default_tuning();
-        let first: Vec<Tuning> = std::iter::once(default.clone()).chain(self.taught()).collect();
-        let Budget { seconds, candidates } = self.args.budget;
-        let room = candidates.unwrap_or((A_SECOND * seconds) as usize);
-        let mut tuner = Tuner::new(Space::new(&op.tune.tunables, admit), &first, room, self.args.seed);
+        let candidates = self.args.budget.candidates;
+        let mut tuner = self.tuner(case, &self.args.budget);
         filled::begins(case, &tuner, self.session);
         let mut log = Log::open(&self.project.dir, &self.key(case)?, self.args.earlier)?;
         let arch = judge::arch_of(self.about);

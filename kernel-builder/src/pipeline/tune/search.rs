@@ -172,7 +172,7 @@ pub(crate) fn search(
 }
 
 /// A refusal that may be the doing of something else on the device, and is not remembered.
-const PASSING: &str = "bench::state";
+pub(crate) const PASSING: &str = "bench::state";
 
 /// The verdicts on one workload.
 #[derive(Debug)]

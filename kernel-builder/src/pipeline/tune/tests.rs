@@ -3,7 +3,7 @@
 //! Owns: that judge and its clock. Never: compiles.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec::OpSpec;
@@ -11,6 +11,8 @@ use kernel_plan::spec::expr::Value;
 use kernel_plan::spec::op::{Case, Device as Kind, Purpose};
 use kernel_plan::spec::tune::Tuning;
 
+use crate::agent::rules::{Cost, Sample};
+use crate::agent::tuned::axes_of;
 use crate::agent::tuner::Tuner;
 use crate::agent::tuner::prune::{self, Device};
 use crate::agent::tuner::space::Space;
@@ -20,10 +22,13 @@ use crate::base::digest::Digest;
 use crate::base::files;
 use crate::base::interrupt::Interrupted;
 use crate::base::random::SplitMix;
+use crate::bench::drawn::{Draw, cases_to_search};
 use crate::exit::Failure;
 
+use super::compare::compare;
 use super::confirm::{Confirmation, confirm};
-use super::search::{Figures, Judge, Log, Refusal, SearchProgress, Verdict, search};
+use super::search::{Figures, Judge, Log, PASSING, Refusal, SearchProgress, Verdict, search};
+use super::spread::{self, Winners};
 
 /// Seconds that a verdict takes.
 const TAKES: f64 = 0.04;
@@ -311,4 +316,99 @@ fn a_gain_that_noise_hides_replaces_no_earlier_setting() {
     assert_eq!((&found.tuning, &found.gain), (&default, &None));
     let why = found.unknown.unwrap();
     assert!(why.starts_with("the gain over the defaults is known only to a factor of "), "{why}");
+}
+
+fn with(name: &str, number: i64) -> Tuning {
+    let mut tuning = example().0.tune.default_tuning();
+    tuning.insert(name.parse().unwrap(), Value::Integer(number));
+    tuning
+}
+
+#[test]
+fn settings_are_compared_in_rounds_and_each_has_its_cost() {
+    let runs = Runs::new();
+    let (op, _) = example();
+    let calls = Cell::new(0);
+    let cost = |tuning: &Tuning| match value(tuning, "block") as i64 {
+        64 => Err("verify::guard"),
+        // Busy by chance: no word on the setting.
+        128 => Err(PASSING),
+        512 => {
+            calls.set(calls.get() + 1);
+            Ok(3.0)
+        }
+        1024 => Ok(0.9),
+        _ => Ok(1.0),
+    };
+    let mut settings = vec![Some(op.tune.default_tuning()), None];
+    settings.extend([64, 128, 512, 1024].map(|block| Some(with("block", block))));
+    let mut judge = Scripted::new(&cost, &runs.now, 0.01);
+    let found = compare(&settings, &mut judge, 100.0, &|| runs.now.get(), &mut SplitMix(1)).unwrap();
+    let known = |cost: Cost| if let Cost::Known(cost) = cost { cost * 0.9 } else { panic!("{cost:?}") };
+    assert!((known(found[0]) - 1.0).abs() < 0.01 && (known(found[5]) - 0.9).abs() < 0.01, "{found:?}");
+    assert_eq!((found[1], found[2], found[3]), (Cost::Defaults, Cost::Refused, Cost::Unknown));
+    assert_eq!(calls.get(), 1, "what is far behind is timed once");
+    let mut judge = Scripted { left: 3, ..Scripted::new(&cost, &runs.now, 0.01) };
+    let ended = compare(&settings, &mut judge, 100.0, &|| runs.now.get(), &mut SplitMix(1));
+    assert_eq!(ended.unwrap_err().exit, crate::exit::INTERRUPTED);
+}
+
+/// A search of drawn lengths, with a judge for whom short rows want few threads and long ones many.
+fn spread_of(cost: &dyn Fn(&Case, &Tuning) -> f64, noise: f64) -> Vec<spread::Group> {
+    let (op, _) = example();
+    let plan = cases_to_search(&op, Kind::Cuda, Draw { seed: 5, count: 72 }).unwrap();
+    let device = Device { capability: (9, 0), multiprocessors: 132, threads: 1024, shared: 232_448 };
+    let now = Cell::new(0.0);
+    let clock = || now.get();
+    let mut won = Winners::default();
+    for case in &plan[..48] {
+        let admit = Box::new(|tuning: &Tuning| prune::admit(&op, case, &device, tuning));
+        let mut tuner = Tuner::new(Space::new(&op.tune.tunables, admit), &[op.tune.default_tuning()], 80, 1);
+        let of_case = |tuning: &Tuning| Ok(cost(case, tuning));
+        let mut judge = Scripted::new(&of_case, &now, noise);
+        let project = files::scratch().unwrap();
+        let mut log = Log::open(project.path(), &Digest::blake3(b"case"), Earlier::Resume).unwrap();
+        let budget = Budget { seconds: 1e6, candidates: Some(80) };
+        search(&mut tuner, &mut judge, &mut log, &budget, &clock, &mut |_, _| {}).unwrap();
+        won.add(tuner.best(2));
+    }
+    let pool = won.pool(op.tune.default_tuning(), vec![]);
+    let known = |(place, case): (usize, &Case)| {
+        let settings: Vec<Option<Tuning>> =
+            pool.iter().map(|tuning| spread::runs(&op, case, tuning).then(|| tuning.clone())).collect();
+        let of_case = |tuning: &Tuning| Ok(cost(case, tuning));
+        let mut judge = Scripted::new(&of_case, &now, noise);
+        let costs = compare(&settings, &mut judge, 3.0, &clock, &mut SplitMix(place as u64)).unwrap();
+        (place, Sample { lengths: axes_of(&op, case).into_values().collect(), costs })
+    };
+    let mut groups = BTreeMap::<Vec<usize>, Vec<(usize, Sample)>>::new();
+    for found in plan.iter().enumerate().map(known) {
+        groups.entry(spread::sizes(&plan[found.0])).or_default().push(found);
+    }
+    groups.into_values().map(|known| spread::group(&plan, known, pool.clone(), |place| place >= 48)).collect()
+}
+
+#[test]
+fn rules_for_drawn_lengths_are_kept_if_they_hold_at_others() {
+    let cost = |case: &Case, tuning: &Tuning| {
+        let hidden = case.axes[&"hidden".parse().unwrap()] as f64;
+        let wanted = (hidden / 8.0).clamp(64.0, 1024.0);
+        1.0 + 0.2 * (value(tuning, "block") / wanted).log2().abs()
+    };
+    let groups = spread_of(&cost, 0.01);
+    assert_eq!(groups.len(), 2, "one for four bytes, one for two");
+    for group in &groups {
+        let worth = group.worth.as_ref().unwrap();
+        assert!(group.is_kept() && group.rules.len() > 1, "{:?}", group.rules);
+        assert!(worth.over_defaults.ratio > 1.05 && worth.of_best > 0.93, "{worth:?}");
+        assert!(spread::verdict(group).contains("over the defaults at"), "{}", spread::verdict(group));
+    }
+    assert_eq!(groups.iter().map(|group| group.dtypes.len()).sum::<usize>(), 3);
+}
+
+#[test]
+fn nothing_is_written_where_the_defaults_are_as_good() {
+    for group in spread_of(&|_, _| 1.0, 0.02) {
+        assert!(!group.is_kept(), "{}", spread::verdict(&group));
+    }
 }

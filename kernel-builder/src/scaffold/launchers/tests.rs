@@ -58,6 +58,7 @@ fn measured() -> Vec<DeviceSettings> {
     let range = |most: u64, block: i64, unroll: i64| RangeSettings {
         dtypes: [(name("T"), Dtype::Bf16)].into(),
         axes: [(name("hidden"), [1, most])].into(),
+        multiples: [].into(),
         tuning: [
             (name("block"), Value::Integer(block)),
             (name("bytes"), Value::Integer(16)),

@@ -123,6 +123,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<RustPlan, HostErr
                     .collect(),
             })
             .collect(),
+        conditions: op.tune.of_calls().map(|one| names.spell(one.tree())).collect(),
         devices: devices
             .iter()
             .map(|device| DevicePlan {
@@ -276,7 +277,8 @@ fn range_plan(names: &Names<'_>, choices: &Choices, range: &RangeSettings) -> Ra
         let most = i64::try_from(*greatest).unwrap_or(i64::MAX);
         format!("({least}..={most}).contains(&{})", names.member(name))
     });
-    let all: Vec<String> = dtypes.chain(axes).collect();
+    let multiples = range.multiples.iter().map(|(name, of)| format!("{} % {of} == 0", names.member(name)));
+    let all: Vec<String> = dtypes.chain(axes).chain(multiples).collect();
     RangePlan {
         when: if all.is_empty() { "true".to_owned() } else { all.join(" && ") },
         setting: choices.tunings.iter().position(|tuning| *tuning == range.tuning).unwrap_or_default(),

@@ -33,6 +33,8 @@ pub struct RustPlan {
     pub settings: Vec<SettingPlan>,
     /// Devices with settings of their own.
     pub devices: Vec<DevicePlan>,
+    /// What must hold of a call and a setting other than the defaults, so that the call gets it.
+    pub conditions: Vec<String>,
     /// Sets of macros.
     pub spaces: Vec<SpacePlan>,
     /// What is compiled at a time.
