@@ -40,15 +40,22 @@ def rms_norm(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _rms_norm_in_pytorch(input, weight, eps)
-        if not (torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)) and is_eager(input, weight):
-            # Past autograd, which is code of Python and takes longer than the rest of the call.
-            out = torch.empty_like(input, memory_format=torch.contiguous_format)
-            ops.rms_norm_out.default(out, input, weight, eps)
-            return out
+        if is_eager(input, weight):
+            # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
+            if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
+                return _RmsNorm.apply(input, weight, eps)
+            return _rms_norm_at_once(input, weight, eps)
         return ops.rms_norm(input, weight, eps)
     if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
         raise RuntimeError("rms_norm: out= has no gradient; call it without, or under torch.no_grad()")
     ops.rms_norm_out(out, input, weight, eps)
+    return out
+
+
+def _rms_norm_at_once(input: torch.Tensor, weight: torch.Tensor, eps: float):
+    """The results in new tensors, without a gradient."""
+    out = torch.empty_like(input, memory_format=torch.contiguous_format)
+    ops.rms_norm_out.default(out, input, weight, eps)
     return out
 
 
@@ -125,3 +132,15 @@ def _backward(ctx, grad_out):
 
 
 torch.library.register_autograd(add_op_namespace_prefix("rms_norm"), _backward, setup_context=_setup_context)
+
+
+class _RmsNorm(torch.autograd.Function):
+    """The gradient of a call that computes at once. It has the same parts as what torch.library knows."""
+
+    @staticmethod
+    def forward(ctx, input, weight, eps):
+        results = _rms_norm_at_once(input, weight, eps)
+        _setup_context(ctx, (input, weight, eps,), results)
+        return results
+
+    backward = staticmethod(_backward)

@@ -36,15 +36,22 @@ def softmax(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _softmax_in_pytorch(input)
-        if not (torch.is_grad_enabled() and (input.requires_grad)) and is_eager(input):
-            # Past autograd, which is code of Python and takes longer than the rest of the call.
-            out = torch.empty_like(input, memory_format=torch.contiguous_format)
-            ops.softmax_out.default(out, input)
-            return out
+        if is_eager(input):
+            # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
+            if torch.is_grad_enabled() and (input.requires_grad):
+                return _Softmax.apply(input)
+            return _softmax_at_once(input)
         return ops.softmax(input)
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("softmax: out= has no gradient; call it without, or under torch.no_grad()")
     ops.softmax_out(out, input)
+    return out
+
+
+def _softmax_at_once(input: torch.Tensor):
+    """The results in new tensors, without a gradient."""
+    out = torch.empty_like(input, memory_format=torch.contiguous_format)
+    ops.softmax_out.default(out, input)
     return out
 
 
@@ -116,3 +123,15 @@ def _backward(ctx, grad_out):
 
 
 torch.library.register_autograd(add_op_namespace_prefix("softmax"), _backward, setup_context=_setup_context)
+
+
+class _Softmax(torch.autograd.Function):
+    """The gradient of a call that computes at once. It has the same parts as what torch.library knows."""
+
+    @staticmethod
+    def forward(ctx, input):
+        results = _softmax_at_once(input)
+        _setup_context(ctx, (input,), results)
+        return results
+
+    backward = staticmethod(_backward)

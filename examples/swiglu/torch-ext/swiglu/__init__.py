@@ -36,16 +36,23 @@ def swiglu(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 2]))):
             return _swiglu_in_pytorch(input)
-        if not (torch.is_grad_enabled() and (input.requires_grad)) and is_eager(input):
-            # Past autograd, which is code of Python and takes longer than the rest of the call.
-            leading = input.shape[: input.dim() - 2]
-            out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
-            ops.swiglu_out.default(out, input)
-            return out
+        if is_eager(input):
+            # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
+            if torch.is_grad_enabled() and (input.requires_grad):
+                return _Swiglu.apply(input)
+            return _swiglu_at_once(input)
         return ops.swiglu(input)
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("swiglu: out= has no gradient; call it without, or under torch.no_grad()")
     ops.swiglu_out(out, input)
+    return out
+
+
+def _swiglu_at_once(input: torch.Tensor):
+    """The results in new tensors, without a gradient."""
+    leading = input.shape[: input.dim() - 2]
+    out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
+    ops.swiglu_out.default(out, input)
     return out
 
 
@@ -117,3 +124,15 @@ def _backward(ctx, grad_out):
 
 
 torch.library.register_autograd(add_op_namespace_prefix("swiglu"), _backward, setup_context=_setup_context)
+
+
+class _Swiglu(torch.autograd.Function):
+    """The gradient of a call that computes at once. It has the same parts as what torch.library knows."""
+
+    @staticmethod
+    def forward(ctx, input):
+        results = _swiglu_at_once(input)
+        _setup_context(ctx, (input,), results)
+        return results
+
+    backward = staticmethod(_backward)
