@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::tuned::Gain;
+use super::gain::Gain;
 
 /// The name of the kernel that the project came with.
 pub(crate) const SEED: &str = "seed";

@@ -3,6 +3,7 @@
 //! Owns: what is proposed, what is heard, how much may be spent; the table of the settings that won.
 //! Never: compiles, judges, times, reads a file or a clock. `pipeline/tune` closes the loop.
 
+pub(crate) mod gain;
 pub(crate) mod kernel;
 pub(crate) mod lineage;
 pub(crate) mod occupancy;

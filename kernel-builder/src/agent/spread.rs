@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::gain::Gain;
 use super::rules::Rule;
-use super::tuned::Gain;
 
 /// Rules for calls of some dtypes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

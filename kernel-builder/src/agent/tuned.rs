@@ -13,6 +13,7 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::gain::Gain;
 use super::ranges;
 use super::spread::Spread;
 use crate::base::causes::{Cause, TomlError};
@@ -92,18 +93,6 @@ pub(crate) struct Setting {
     pub range: BTreeMap<String, [u64; 2]>,
     /// The value of every tunable.
     pub tuning: BTreeMap<String, toml::Value>,
-}
-
-/// A ratio with its 95% interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Gain {
-    /// The median of paired ratios.
-    pub ratio: f64,
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
 }
 
 /// A file of settings that cannot be used.

@@ -3,7 +3,7 @@
 //! Owns: what of two settings is called faster, and when that is known. Never: takes a sample.
 
 use super::{known, stats};
-use crate::agent::tuned::Gain;
+use crate::agent::gain::Gain;
 
 /// The version of the way settings are searched and held against each other.
 pub(crate) const PROTOCOL: u32 = 3;

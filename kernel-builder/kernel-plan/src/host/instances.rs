@@ -58,8 +58,10 @@ impl Setting<'_> {
         let is_for = |range: &&&RangeSettings| {
             dtypes.iter().all(|(name, dtype)| range.dtypes.get(name).is_none_or(|known| known == dtype))
         };
-        let within =
-            |range: &&RangeSettings| Within { ranges: range.axes.clone(), multiples: range.multiples.clone() };
+        let within = |range: &&RangeSettings| Within {
+            ranges: range.axes.clone(),
+            multiples: range.multiples.clone(),
+        };
         ranges.iter().filter(is_for).map(within).collect()
     }
 }

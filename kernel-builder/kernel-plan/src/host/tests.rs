@@ -53,7 +53,10 @@ fn has(plan: &HostPlan, setting: usize, place: usize, key: &[String]) -> bool {
 
 #[test]
 fn a_rule_asks_for_multiples_and_constraints_of_tune() {
-    let op = changed("[tune.block]", "[tune]\nconstraints = [\"block <= 1024\", \"hidden >= bytes\"]\n\n[tune.block]");
+    let op = changed(
+        "[tune.block]",
+        "[tune]\nconstraints = [\"block <= 1024\", \"hidden >= bytes\"]\n\n[tune.block]",
+    );
     let mut tuning = op.tune.default_tuning();
     let bytes = op.tune.tunables.iter().find(|tunable| tunable.name.as_str() == "bytes").unwrap();
     tuning.insert(name("bytes"), *bytes.values.iter().find(|value| **value != bytes.default.value).unwrap());
@@ -63,8 +66,12 @@ fn a_rule_asks_for_multiples_and_constraints_of_tune() {
         multiples: [(name("hidden"), 8)].into(),
         tuning: tuning.clone(),
     };
-    let device =
-        DeviceSettings { device: "a GPU".to_owned(), capability: 90, multiprocessors: 132, ranges: vec![range] };
+    let device = DeviceSettings {
+        device: "a GPU".to_owned(),
+        capability: 90,
+        multiprocessors: 132,
+        ranges: vec![range],
+    };
     let plan = plan(&op, &[device]).unwrap();
     let launch = plan.launch.as_ref().unwrap();
     let when = &launch.devices[0].ranges[0].when;

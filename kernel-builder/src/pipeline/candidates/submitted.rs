@@ -8,10 +8,10 @@ use std::time::Instant;
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
+use crate::agent::gain::Gain;
 use crate::agent::kernel::ProposedKernel;
 use crate::agent::lineage::{CandidateStatus, Entry, replaces};
 use crate::agent::reply;
-use crate::agent::tuned::Gain;
 use crate::base::files;
 use crate::base::random::{self, SplitMix};
 use crate::bench::paired::{self, Paired};

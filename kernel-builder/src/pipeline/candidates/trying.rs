@@ -237,7 +237,7 @@ impl Desk<'_> {
         Ok(match self.judge.rounds(&best, candidate, case, GLANCE)? {
             Ok(starts) => {
                 let gain = starts.first().and_then(|rounds| paired::gain(&rounds.best, &rounds.candidate));
-                let found = |gain: crate::agent::tuned::Gain| json!({ "best": id, "ratio": gain.ratio, "low": gain.low, "high": gain.high });
+                let found = |gain: crate::agent::gain::Gain| json!({ "best": id, "ratio": gain.ratio, "low": gain.low, "high": gain.high });
                 gain.map_or(Value::Null, found)
             }
             Err(complaint) => {

@@ -184,7 +184,9 @@ pub(crate) fn of_device(
     let read =
         TunedTable::read(&name, &text).and_then(|table| table.check(&name, &project.op).map(|()| table));
     match read {
-        Ok(table) if table.source == source && table.device == about.name => whole.settings = table.settings,
+        Ok(table) if table.source == source && table.device == about.name => {
+            (whole.settings, whole.spreads) = (table.settings, table.spreads);
+        }
         Ok(_) => session.report.warn(format!("{name} is for another source or device: it will be replaced")),
         Err(error) => session.report.warn(format!("{}: it will be replaced", chain(&error))),
     }

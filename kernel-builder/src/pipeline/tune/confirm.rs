@@ -9,7 +9,7 @@
 use kernel_plan::spec::tune::Tuning;
 
 use crate::agent::Candidate;
-use crate::agent::tuned::Gain;
+use crate::agent::gain::Gain;
 use crate::base::interrupt::{self, Interrupted};
 use crate::base::random::SplitMix;
 use crate::bench::paired;

@@ -5,7 +5,7 @@
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 
-use crate::agent::tuned::Gain;
+use crate::agent::gain::Gain;
 use crate::agent::tuner::Tuner;
 use crate::agent::tuner::space::words;
 use crate::base::report::{Event, Progress};

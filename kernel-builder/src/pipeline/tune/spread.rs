@@ -15,9 +15,10 @@ use kernel_plan::spec::expr::Bindings;
 use kernel_plan::spec::op::{Case, Device};
 use kernel_plan::spec::tune::Tuning;
 
+use crate::agent::gain::Gain;
 use crate::agent::rules::{self, Cost, Rule, Sample};
 use crate::agent::spread::{Spread, SpreadRule};
-use crate::agent::tuned::{self as table, Gain, TunedTable};
+use crate::agent::tuned::{self as table, TunedTable};
 use crate::agent::{Agent as _, Budget};
 use crate::base::date;
 use crate::base::random::SplitMix;
