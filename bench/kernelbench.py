@@ -19,16 +19,20 @@ the PyTorch of the machine, and with default settings; it is judged on smaller b
 
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
 `kernels`, `notes`, `error` (code and message), with --verify the same of `verify --backend cpu`, and with --measure the same of
-`verify --device` or `verify` (`judge`), `fill` and `bench`, and `cases` (see translation.py). A second start goes on where the
-first one ended; no step begins after --seconds. Prints a table. Ends with 3 if steps are left.
+`verify --device` or `verify` (`judge`), `fill` and `bench`, and `cases` (see translation.py). With several GPUs, each measures
+one task at a time. A second start goes on where the first one ended; no step begins after --seconds. Prints a table. Ends with
+3 if steps are left.
 """
 
 import argparse
 import ast
 import collections
 import concurrent.futures
+import itertools
 import json
+import os
 import pathlib
+import queue
 import re
 import shutil
 import subprocess
@@ -96,10 +100,12 @@ def task(text, what, share=0):
     return ast.unparse(ast.fix_missing_locations(tree)) + WRAPPED
 
 
-def run(program, words):
-    """Exit status, seconds, the result and the first error of a command."""
+def run(program, words, gpu=None):
+    """Exit status, seconds, the result and the first error of a command, which sees one GPU or all."""
     begun = time.monotonic()
-    done = subprocess.run([program, *map(str, words), "--message-format", "json"], capture_output=True, text=True, check=False)
+    seen = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
+    words = [program, *map(str, words), "--message-format", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **seen})
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     error = next((one for one in events if one.get("event") == "error"), None)
     result = next((one for one in reversed(events) if one.get("event") == "result"), {})
@@ -216,7 +222,15 @@ def on_gpu(project):
     return [project, "--toolchain", "system", "--all", "--selector", f"torch:{release} and cuda:{torch.version.cuda}"]
 
 
-def reached(options, path, rows, steps):
+def gpus():
+    """The GPUs that are here, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(number) for number in range(torch.cuda.device_count())]
+
+
+def reached(options, path, rows, steps, gpu=None):
     """Runs the steps of a task that have not been run; whether all of them were reached."""
     row = rows.of[path.stem]
     for step, words in steps:
@@ -224,12 +238,12 @@ def reached(options, path, rows, steps):
             continue
         if time.monotonic() - options.begun > options.seconds:
             return False
-        row[step], _ = run(options.program, words)
+        row[step], _ = run(options.program, words, gpu)
         rows.add(row, step, row[step])
     return True
 
 
-def prepared(options, path, rows):
+def prepared(options, path, rows, gpu):
     """Makes and judges the project of a task; whether all of it was reached."""
     if path.stem not in rows.of:
         if time.monotonic() - options.begun > options.seconds:
@@ -243,10 +257,10 @@ def prepared(options, path, rows):
     if (options.measure or options.judge) and not row.get("no_own"):
         # `bench` uses this verdict instead of verifying again.
         steps.append(("judge", ["verify", *on_gpu(project)]))
-    return reached(options, path, rows, steps)
+    return reached(options, path, rows, steps, gpu)
 
 
-def measured(options, path, rows):
+def measured(options, path, rows, gpu):
     """Tunes and measures a task at its own lengths; whether all of it was reached."""
     project, row = project_of(options, path), rows.of[path.stem]
     if row["exit"] != 0 or row.get("no_own") or row.get("judge", {"exit": 0})["exit"] != 0:
@@ -256,7 +270,7 @@ def measured(options, path, rows):
     fills = options.fill > 0 and not whole_package(project)
     steps = [("fill", ["fill", project, *own, "--budget", options.fill])] if fills else []
     steps.append(("bench", ["bench", *on_gpu(project), *own, *without, "--starts", 1]))
-    whole = reached(options, path, rows, steps)
+    whole = reached(options, path, rows, steps, gpu)
     row["cases"] = [one for one in cases(project) if one["workload"] == "own"]
     rows.save(row)
     return whole
@@ -336,6 +350,8 @@ def main():
     options = parser.parse_args()
     if (options.measure or options.judge) and not options.own:
         parser.error("--measure and --judge need --own")
+    if (options.measure or options.judge) and not gpus():
+        parser.error("--measure and --judge need a GPU")
     options.begun = time.monotonic()
     program = shutil.which(options.program)
     if program is None:
@@ -348,11 +364,25 @@ def main():
     paths = [path for path in paths if not options.only or has(options.only, path)]
     if not paths:
         parser.error(f"no such tasks in `{options.tasks}`: name a folder of KernelBench, as KernelBench/KernelBench/level2")
+    here = gpus() if options.measure or options.judge else []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        left = sum(pool.map(lambda path: not prepared(options, path, rows), paths))
-    if options.measure:
-        # One at a time: a GPU that judges others is slower.
-        left += sum(not measured(options, path, rows) for path in paths if path.stem in rows.of)
+        turns = itertools.cycle(here or [None])
+        left = sum(pool.map(lambda path, gpu: not prepared(options, path, rows, gpu), paths, turns))
+    if options.measure and here:
+        free = queue.SimpleQueue()
+        for gpu in here:
+            free.put(gpu)
+
+        def on_one(path):
+            gpu = free.get()
+            try:
+                return measured(options, path, rows, gpu)
+            finally:
+                free.put(gpu)
+
+        # One at a time on a GPU, which is slower while it judges others.
+        with concurrent.futures.ThreadPoolExecutor(len(here)) as pool:
+            left += sum(not whole for whole in pool.map(on_one, [path for path in paths if path.stem in rows.of]))
     print(table(list(rows.of.values())))
     if left:
         print(f"{left} tasks are left for the next start", file=sys.stderr)
