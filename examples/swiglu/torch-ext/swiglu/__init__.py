@@ -8,7 +8,7 @@ from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
 from .dispatch import is_eager, pytorch_serves
 
-__all__ = ["layers", "swiglu"]
+__all__ = ["inject", "layers", "swiglu"]
 
 
 def swiglu(
@@ -54,6 +54,39 @@ def _swiglu_at_once(input: torch.Tensor):
     out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
     ops.swiglu_out.default(out, input)
     return out
+
+
+def inject(model: torch.nn.Module):
+    """Lets the modules of `model` that compute what `swiglu` does call this kernel.
+
+    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
+    that the kernel does not serve.
+
+    Returns:
+        What was replaced, and why similar modules were not: `print` it. Its `undo()` restores the model.
+
+    Raises:
+        TypeError: if `model` is no module.
+    """
+    from ._inject import Input, Operation
+    from ._inject import inject as replace
+
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = add_op_namespace_prefix("swiglu")
+    operation = Operation(
+        name="swiglu",
+        call=swiglu,
+        reference=_swiglu_in_pytorch,
+        axes=("rows", "halves", "hidden",),
+        leading=True,
+        fixed={"halves": 2},
+        inputs=(),
+        scalars=(),
+        dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
+        differentiable=True,
+        devices=frozenset(kind for kind in ("cpu", "cuda") if hasattr(ops, "swiglu") and has(name, kind.upper())),
+    )
+    return replace(operation, model)
 
 
 def _swiglu_in_pytorch(input: torch.Tensor):

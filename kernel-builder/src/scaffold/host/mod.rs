@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use kernel_plan::host::{self, DeviceSettings, HostError, HostPlan};
+use kernel_plan::host::{self, DeviceSettings, HostError, HostPlan, TensorPlan};
 use kernel_plan::spec::OpSpec;
 use minijinja::value::merge_maps;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
@@ -93,6 +93,7 @@ const TVM_FFI_BINDING: (&str, &str) = resource!("tvm_ffi_binding.cpp.j2");
 const OPERATORS: (&str, &str) = resource!("operators.py.j2");
 const PACKAGE: (&str, &str) = resource!("package.py.j2");
 const DISPATCH: (&str, &str) = resource!("dispatch.py.j2");
+const INJECT: (&str, &str) = resource!("inject.py");
 const BUILD: (&str, &str) = resource!("build.toml.j2");
 const FLAKE: (&str, &str) = resource!("flake.nix.j2");
 const CARD: (&str, &str) = resource!("CARD.md.j2");
@@ -164,6 +165,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         }
     }
     let title = template::title(&identity.name);
+    let injected = is_injectable(&forward);
     let whole = context! {
         ops => cases::to_value(plans.iter().map(|(plan, _)| plan).collect::<Vec<_>>()),
         op => cases::completed(&forward),
@@ -182,6 +184,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         template => identity.template.clone(),
         framework => identity.framework.section(),
         operators => identity.framework.operators(),
+        injected,
     };
     binding(&mut generated, &engine, identity, &whole)?;
     let folder = identity.framework.folder();
@@ -189,6 +192,9 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     if !forward.forward {
         put(&mut generated, &engine, &format!("{folder}/{module}/dispatch.py"), DISPATCH, &whole)?;
         generated.insert(format!("{folder}/{module}/_pytorch.py"), sources.reference)?;
+    }
+    if injected {
+        generated.insert(format!("{folder}/{module}/_inject.py"), INJECT.1)?;
     }
     if let Some(text) = sources.gradients {
         generated.insert(format!("{folder}/{module}/_gradients.py"), text)?;
@@ -223,6 +229,24 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     }
     Ok(Host { generated, initial })
 }
+
+/// Whether a module of a model can be what the operation computes: a module takes one tensor, has others of the same dtype,
+/// and returns one.
+fn is_injectable(plan: &HostPlan) -> bool {
+    let [first, others @ ..] = plan.inputs.as_slice() else { return false };
+    let is_alike = |other: &TensorPlan| other.variable == first.variable;
+    !plan.forward
+        && plan.outputs.len() == 1
+        && plan.returned.len() == 1
+        && first.is_float
+        && first.variable.is_some()
+        && !first.optional
+        && others.iter().all(is_alike)
+        && plan.function != INJECTS
+}
+
+/// The function of a package that puts its operation into a model.
+const INJECTS: &str = "inject";
 
 /// The binding of the project's framework.
 fn binding(

@@ -147,6 +147,24 @@ fn every_template_has_a_whole_project_for_either_framework() {
             speaks_of_what_it_has(name, files, framework);
         }
     }
+    let injectable = |(name, files): &(String, FileSet)| {
+        let there = files.get("torch-ext/fast_one/_inject.py").is_some();
+        let package = text(files, "torch-ext/fast_one/__init__.py");
+        assert_eq!(package.contains("def inject(") && package.contains("\"inject\""), there, "{name}");
+        there.then(|| name.clone())
+    };
+    let names: Vec<String> = torch.iter().filter_map(injectable).collect();
+    // Neither what takes two tensors of a model, nor what has several results or overwrites one.
+    for (name, expected) in
+        [("rms-norm", true), ("layer-norm", true), ("softmax", true), ("swiglu", true)].into_iter().chain([
+            ("add-rms-norm", false),
+            ("cross-entropy", false),
+            ("rope", false),
+            ("quantize-rows-int8", false),
+        ])
+    {
+        assert_eq!(names.iter().any(|known| known == name), expected, "{name} of {names:?}");
+    }
     for ((name, torch), (_, tvm_ffi)) in torch.iter().zip(&tvm_ffi) {
         differ_in_their_binding_alone(name, torch, tvm_ffi);
         carves_where_it_is_told_to(name, torch);
