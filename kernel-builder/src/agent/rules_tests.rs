@@ -11,7 +11,7 @@ fn fit_to(samples: &[Sample]) -> Vec<Rule> {
 /// Times of four settings: the defaults, one for few rows, one for odd lengths, one that is best from 8192 elements on.
 fn costs(rows: u64, hidden: u64) -> Vec<Cost> {
     let few = if rows < 64 { 0.7 } else { 1.4 };
-    let odd = if hidden % 8 == 0 { 1.1 } else { 0.6 };
+    let odd = if hidden.is_multiple_of(8) { 1.1 } else { 0.6 };
     let long = if hidden >= 8192 { 0.8 } else { 1.2 };
     [1.0, few, odd, long].map(Cost::Known).to_vec()
 }
@@ -108,7 +108,7 @@ fn packages_get_few_settings() {
 #[test]
 fn multiples_come_before_the_rest() {
     let of = |_: u64, hidden: u64| {
-        let even = hidden % 2 == 0;
+        let even = hidden.is_multiple_of(2);
         vec![
             Cost::Known(1.0),
             Cost::Known(if even { 0.5 } else { 2.0 }),
