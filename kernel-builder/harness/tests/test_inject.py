@@ -229,7 +229,7 @@ def test_hooks_of_accelerate_stay_around_the_kernel() -> None:
         seen.append(1)
         return module._old_forward(*arguments)
 
-    vars(module)["forward"] = hooked
+    module.__dict__["forward"] = hooked
     injection = kernel.into(module)
     module(x)
     assert (kernel.calls, len(seen)) == (1, 1)
