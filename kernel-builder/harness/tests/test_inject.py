@@ -254,6 +254,24 @@ def test_training_and_compiled_code_are_the_same() -> None:
     assert kernel.calls > 0
 
 
+class OnlyInEvaluation(RoundsFirst):
+    """Adds noise in training."""
+
+    def forward(self, hidden_states: Any) -> Any:
+        result = super().forward(hidden_states)
+        return result + torch.randn_like(result) if self.training else result
+
+
+def test_a_module_that_trains_otherwise_is_replaced_in_the_mode_that_agrees() -> None:
+    kernel, module, x = Kernel(), OnlyInEvaluation(16).eval(), torch.randn(3, 16)
+    assert kernel.into(module).replaced
+    module(x)
+    assert kernel.calls == 1
+    module.train()(x)
+    assert kernel.calls == 1
+    assert "differ by" in Kernel().into(OnlyInEvaluation(16)).left[""]
+
+
 def test_ones_that_were_made_in_inference_mode_can_be_trained_with() -> None:
     kernel, module, x = Kernel(), Bare(), torch.randn(3, 11, requires_grad=True)
     kernel.into(module)

@@ -47,7 +47,7 @@ pub(super) struct Setting<'a> {
 struct Within {
     /// The least and the greatest length of some of them.
     ranges: BTreeMap<PythonName, [u64; 2]>,
-    /// What the lengths of some of them are multiples of.
+    /// Their lengths are multiples of these, for some of them.
     multiples: BTreeMap<PythonName, u64>,
 }
 

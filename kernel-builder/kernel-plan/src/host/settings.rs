@@ -27,7 +27,7 @@ pub struct RangeSettings {
     pub dtypes: BTreeMap<PythonName, Dtype>,
     /// The least and the greatest length of axes; one that is not named may have any.
     pub axes: BTreeMap<PythonName, [u64; 2]>,
-    /// What the length of an axis must be a multiple of; one that is not named may have any.
+    /// The lengths of these axes must be multiples of these numbers.
     pub multiples: BTreeMap<PythonName, u64>,
     /// A value for every tunable.
     pub tuning: Tuning,

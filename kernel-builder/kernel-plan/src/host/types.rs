@@ -190,7 +190,7 @@ pub struct LaunchPlan {
     pub spaces: Vec<SpacePlan>,
     /// Devices with settings of their own.
     pub devices: Vec<DevicePlan>,
-    /// What must hold of a call and a setting other than the defaults, so that the call gets it.
+    /// Constraints of `[tune]` that depend on the call. A call that breaks one gets the defaults.
     pub conditions: Vec<String>,
     /// Names of `[let]` that the conditions use.
     pub condition_constants: Vec<ConstantPlan>,

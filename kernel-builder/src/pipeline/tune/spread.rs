@@ -132,14 +132,17 @@ pub(crate) fn spread(args: &Request, count: usize, session: &Session) -> Result<
             let mut handed = CarriedOver { grounds, checker: Some(checker) };
             run.spread(&plan, searched.len(), &mut handed)
         })?;
+        let before = table.clone();
         for group in &groups {
             table.remove_spread(&group.dtypes);
             if let Some(found) = run.found(group).filter(|_| group.is_kept()) {
                 table.put_spread(found);
             }
         }
-        tuned::write(&project, &name, &table)?;
-        generate::after_fill(&project.dir, session)?;
+        if table != before {
+            tuned::write(&project, &name, &table)?;
+            generate::after_fill(&project.dir, session)?;
+        }
         Ok(SpreadSearch { groups, name, table, took: started.elapsed() })
     })
 }

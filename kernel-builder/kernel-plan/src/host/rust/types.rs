@@ -33,7 +33,7 @@ pub struct RustPlan {
     pub settings: Vec<SettingPlan>,
     /// Devices with settings of their own.
     pub devices: Vec<DevicePlan>,
-    /// What must hold of a call and a setting other than the defaults, so that the call gets it.
+    /// Constraints of `[tune]` that depend on the call. A call that breaks one gets the defaults.
     pub conditions: Vec<String>,
     /// Sets of macros.
     pub spaces: Vec<SpacePlan>,
