@@ -57,18 +57,11 @@ constexpr Device kDevices[] = {
     {90, 132, settings_0},
 };
 
-// The settings of a device of this capability, that of the nearest number of multiprocessors; the defaults where there is
-// none.
-cudaError_t settings_for(const Call& call, const Settings*& found) {
-    found = &kSettings[0];
-    int device = 0;
+// The device of this capability with the nearest number of multiprocessors; null where there is none.
+cudaError_t nearest_to(int device, const Device*& nearest) {
     int major = 0;
     int minor = 0;
     int multiprocessors = 0;
-    if (const cudaError_t error = cudaGetDevice(&device)) {
-        return error;
-    }
-    // Answered from memory by the runtime, without asking the driver.
     if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
         return error;
     }
@@ -78,7 +71,7 @@ cudaError_t settings_for(const Call& call, const Settings*& found) {
     if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
         return error;
     }
-    const Device* nearest = nullptr;
+    nearest = nullptr;
     int distance = 0;
     for (const Device& known : kDevices) {
         const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
@@ -87,6 +80,31 @@ cudaError_t settings_for(const Call& call, const Settings*& found) {
             distance = away;
         }
     }
+    return cudaSuccess;
+}
+
+// The settings for a call on the current device; the defaults where nothing was measured for it.
+cudaError_t settings_for(const Call& call, const Settings*& found) {
+    found = &kSettings[0];
+    int device = 0;
+    if (const cudaError_t error = cudaGetDevice(&device)) {
+        return error;
+    }
+    // A device stays what it is while the process runs, so each thread looks each up once.
+    struct Known {
+        bool asked;
+        const Device* nearest;
+    };
+    thread_local Known known[16] = {};
+    Known looked_up = {};
+    Known& here = device < 16 ? known[device] : looked_up;
+    if (!here.asked) {
+        if (const cudaError_t error = nearest_to(device, here.nearest)) {
+            return error;
+        }
+        here.asked = true;
+    }
+    const Device* const nearest = here.nearest;
     const int place = nearest == nullptr ? -1 : nearest->settings(call);
     if (place >= 0) {
         found = &kSettings[place];

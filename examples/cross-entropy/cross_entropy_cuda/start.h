@@ -77,9 +77,29 @@ inline cudaError_t prefer(Failure& failure, const void* function, int64_t percen
     if (percent < -1 || percent > 100) {
         return fail(failure, cudaErrorInvalidValue);
     }
+    int device = 0;
+    if (const cudaError_t error = cudaGetDevice(&device)) {
+        return fail(failure, error);
+    }
+    // What this thread asked for last: the driver takes longer to be told again than all the rest of a call. A function
+    // has the wrong share for a while if another thread asks for another one; that costs time only.
+    struct Asked {
+        const void* function;
+        int device;
+        int64_t percent;
+    };
+    thread_local Asked known[16] = {};
+    Asked& last = known[reinterpret_cast<uintptr_t>(function) / 16 % 16];
+    if (last.function == function && last.device == device && last.percent == percent) {
+        return cudaSuccess;
+    }
     const cudaError_t error =
         cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, static_cast<int>(percent));
-    return error == cudaSuccess ? error : fail(failure, error);
+    if (error != cudaSuccess) {
+        return fail(failure, error);
+    }
+    last = {function, device, percent};
+    return cudaSuccess;
 }
 
 // Notes which limit of this function or of the current device a launch exceeds, if it is one.

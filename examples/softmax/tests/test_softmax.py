@@ -268,6 +268,31 @@ def test_opcheck(kernel, device, requires_grad):
     torch.library.opcheck(ops.softmax, (*arguments, *scalars))
 
 
+class Plain(torch.nn.Module):
+    """What the kernel computes, as a module: its other tensors are parameters, and its scalars attributes."""
+
+    def __init__(self, tensors):
+        super().__init__()
+        for name, value in SCALARS.items():
+            setattr(self, name, value)
+
+    def forward(self, input):
+        scalars = {name: getattr(self, name) for name in SCALARS}
+        return reference.softmax(input, **scalars)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
+def test_modules_that_compute_the_same_are_replaced(kernel, device, dtypes):
+    arguments = make(SMALL, dtypes, device)
+    module = Plain(copies(arguments))
+    before = module(arguments[0])
+    injection = kernel.inject(module)
+    assert injection.replaced == {"": "Plain"}, str(injection)
+    assert_close(module(arguments[0]), oracle(arguments)[0])
+    injection.undo()
+    assert torch.equal(module(arguments[0]), before)
+
+
 class Layer:
     """What `kernelize` asks for a layer; the client's repositories take the variant that torch was built for alone."""
 

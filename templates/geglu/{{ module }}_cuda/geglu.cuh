@@ -3,7 +3,7 @@
 //
 // UNROLL and STREAM: as in gated_row.cuh and vector.cuh.
 
-#include "unaligned_gated_row.cuh"
+#include "gated_row.cuh"
 
 namespace geglu {
 

@@ -43,19 +43,26 @@ def cross_entropy(
     if loss is None and lse is None:
         if pytorch_serves(input, lambda: (math.prod(input.shape[: input.dim() - 1]), input.shape[-1])):
             return _cross_entropy_in_pytorch(input, target, ignore_index)
-        if not (torch.is_grad_enabled() and (input.requires_grad)) and is_eager(input, target):
-            # Past autograd, which is code of Python and takes longer than the rest of the call.
-            leading = input.shape[: input.dim() - 1]
-            loss = input.new_empty((*leading,), dtype=torch.float32)
-            lse = input.new_empty((*leading,), dtype=torch.float32)
-            ops.cross_entropy_out.default(loss, lse, input, target, ignore_index)
-            return loss, lse
+        if is_eager(input, target):
+            # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
+            if torch.is_grad_enabled() and (input.requires_grad):
+                return _CrossEntropy.apply(input, target, ignore_index)
+            return _cross_entropy_at_once(input, target, ignore_index)
         return ops.cross_entropy(input, target, ignore_index)
     if loss is None or lse is None:
         raise RuntimeError("cross_entropy: give loss and lse, or none of them")
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("cross_entropy: loss= has no gradient; call it without, or under torch.no_grad()")
     ops.cross_entropy_out(loss, lse, input, target, ignore_index)
+    return loss, lse
+
+
+def _cross_entropy_at_once(input: torch.Tensor, target: torch.Tensor, ignore_index: int):
+    """The results in new tensors, without a gradient."""
+    leading = input.shape[: input.dim() - 1]
+    loss = input.new_empty((*leading,), dtype=torch.float32)
+    lse = input.new_empty((*leading,), dtype=torch.float32)
+    ops.cross_entropy_out.default(loss, lse, input, target, ignore_index)
     return loss, lse
 
 
@@ -136,3 +143,15 @@ def _backward(ctx, grad_loss, grad_lse):
 
 
 torch.library.register_autograd(add_op_namespace_prefix("cross_entropy"), _backward, setup_context=_setup_context)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """The gradient of a call that computes at once. It has the same parts as what torch.library knows."""
+
+    @staticmethod
+    def forward(ctx, input, target, ignore_index):
+        results = _cross_entropy_at_once(input, target, ignore_index)
+        _setup_context(ctx, (input, target, ignore_index,), results)
+        return results
+
+    backward = staticmethod(_backward)

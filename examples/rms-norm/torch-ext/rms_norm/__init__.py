@@ -8,7 +8,7 @@ from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
 from .dispatch import is_eager, pytorch_serves
 
-__all__ = ["layers", "rms_norm"]
+__all__ = ["inject", "layers", "rms_norm"]
 
 
 def rms_norm(
@@ -40,16 +40,56 @@ def rms_norm(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _rms_norm_in_pytorch(input, weight, eps)
-        if not (torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)) and is_eager(input, weight):
-            # Past autograd, which is code of Python and takes longer than the rest of the call.
-            out = torch.empty_like(input, memory_format=torch.contiguous_format)
-            ops.rms_norm_out.default(out, input, weight, eps)
-            return out
+        if is_eager(input, weight):
+            # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
+            if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
+                return _RmsNorm.apply(input, weight, eps)
+            return _rms_norm_at_once(input, weight, eps)
         return ops.rms_norm(input, weight, eps)
     if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
         raise RuntimeError("rms_norm: out= has no gradient; call it without, or under torch.no_grad()")
     ops.rms_norm_out(out, input, weight, eps)
     return out
+
+
+def _rms_norm_at_once(input: torch.Tensor, weight: torch.Tensor, eps: float):
+    """The results in new tensors, without a gradient."""
+    out = torch.empty_like(input, memory_format=torch.contiguous_format)
+    ops.rms_norm_out.default(out, input, weight, eps)
+    return out
+
+
+def inject(model: torch.nn.Module):
+    """Lets the modules of `model` that compute what `rms_norm` does call this kernel.
+
+    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
+    that the kernel does not serve.
+
+    Returns:
+        What was replaced, and why similar modules were not: `print` it. Its `undo()` restores the model.
+
+    Raises:
+        TypeError: if `model` is no module.
+    """
+    from ._inject import Input, Operation
+    from ._inject import inject as replace
+
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = add_op_namespace_prefix("rms_norm")
+    operation = Operation(
+        name="rms_norm",
+        call=rms_norm,
+        reference=_rms_norm_in_pytorch,
+        axes=("rows", "hidden",),
+        leading=True,
+        fixed={},
+        inputs=(Input("weight", ("hidden",), False),),
+        scalars=(("eps", 1e-6),),
+        dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
+        differentiable=True,
+        devices=frozenset(kind for kind in ("cpu", "cuda") if hasattr(ops, "rms_norm") and has(name, kind.upper())),
+    )
+    return replace(operation, model)
 
 
 def _rms_norm_in_pytorch(input: torch.Tensor, weight: torch.Tensor, eps: float):
@@ -125,3 +165,15 @@ def _backward(ctx, grad_out):
 
 
 torch.library.register_autograd(add_op_namespace_prefix("rms_norm"), _backward, setup_context=_setup_context)
+
+
+class _RmsNorm(torch.autograd.Function):
+    """The gradient of a call that computes at once. It has the same parts as what torch.library knows."""
+
+    @staticmethod
+    def forward(ctx, input, weight, eps):
+        results = _rms_norm_at_once(input, weight, eps)
+        _setup_context(ctx, (input, weight, eps,), results)
+        return results
+
+    backward = staticmethod(_backward)

@@ -43,18 +43,25 @@ def rope(
     if q_out is None and k_out is None:
         if pytorch_serves(q, lambda: (q.shape[-1], q.shape[-2], k.shape[-2], cos_sin.shape[-2], q.shape[-3])):
             return _rope_in_pytorch(q, k, cos_sin, positions, interleaved)
-        if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or cos_sin.requires_grad)) and is_eager(q, k, cos_sin, positions):
-            # Past autograd, which is code of Python and takes longer than the rest of the call.
-            q_out = torch.empty_like(q, memory_format=torch.contiguous_format)
-            k_out = torch.empty_like(k, memory_format=torch.contiguous_format)
-            ops.rope_out.default(q_out, k_out, q, k, cos_sin, positions, interleaved)
-            return q_out, k_out
+        if is_eager(q, k, cos_sin, positions):
+            # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
+            if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or cos_sin.requires_grad):
+                return _Rope.apply(q, k, cos_sin, positions, interleaved)
+            return _rope_at_once(q, k, cos_sin, positions, interleaved)
         return ops.rope(q, k, cos_sin, positions, interleaved)
     if q_out is None or k_out is None:
         raise RuntimeError("rope: give q_out and k_out, or none of them")
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or cos_sin.requires_grad):
         raise RuntimeError("rope: q_out= has no gradient; call it without, or under torch.no_grad()")
     ops.rope_out(q_out, k_out, q, k, cos_sin, positions, interleaved)
+    return q_out, k_out
+
+
+def _rope_at_once(q: torch.Tensor, k: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | None, interleaved: bool):
+    """The results in new tensors, without a gradient."""
+    q_out = torch.empty_like(q, memory_format=torch.contiguous_format)
+    k_out = torch.empty_like(k, memory_format=torch.contiguous_format)
+    ops.rope_out.default(q_out, k_out, q, k, cos_sin, positions, interleaved)
     return q_out, k_out
 
 
@@ -131,3 +138,15 @@ def _backward(ctx, grad_q_out, grad_k_out):
 
 
 torch.library.register_autograd(add_op_namespace_prefix("rope"), _backward, setup_context=_setup_context)
+
+
+class _Rope(torch.autograd.Function):
+    """The gradient of a call that computes at once. It has the same parts as what torch.library knows."""
+
+    @staticmethod
+    def forward(ctx, q, k, cos_sin, positions, interleaved):
+        results = _rope_at_once(q, k, cos_sin, positions, interleaved)
+        _setup_context(ctx, (q, k, cos_sin, positions, interleaved,), results)
+        return results
+
+    backward = staticmethod(_backward)

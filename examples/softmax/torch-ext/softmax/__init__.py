@@ -8,7 +8,7 @@ from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
 from .dispatch import is_eager, pytorch_serves
 
-__all__ = ["layers", "softmax"]
+__all__ = ["inject", "layers", "softmax"]
 
 
 def softmax(
@@ -36,16 +36,56 @@ def softmax(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _softmax_in_pytorch(input)
-        if not (torch.is_grad_enabled() and (input.requires_grad)) and is_eager(input):
-            # Past autograd, which is code of Python and takes longer than the rest of the call.
-            out = torch.empty_like(input, memory_format=torch.contiguous_format)
-            ops.softmax_out.default(out, input)
-            return out
+        if is_eager(input):
+            # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
+            if torch.is_grad_enabled() and (input.requires_grad):
+                return _Softmax.apply(input)
+            return _softmax_at_once(input)
         return ops.softmax(input)
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("softmax: out= has no gradient; call it without, or under torch.no_grad()")
     ops.softmax_out(out, input)
     return out
+
+
+def _softmax_at_once(input: torch.Tensor):
+    """The results in new tensors, without a gradient."""
+    out = torch.empty_like(input, memory_format=torch.contiguous_format)
+    ops.softmax_out.default(out, input)
+    return out
+
+
+def inject(model: torch.nn.Module):
+    """Lets the modules of `model` that compute what `softmax` does call this kernel.
+
+    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
+    that the kernel does not serve.
+
+    Returns:
+        What was replaced, and why similar modules were not: `print` it. Its `undo()` restores the model.
+
+    Raises:
+        TypeError: if `model` is no module.
+    """
+    from ._inject import Input, Operation
+    from ._inject import inject as replace
+
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = add_op_namespace_prefix("softmax")
+    operation = Operation(
+        name="softmax",
+        call=softmax,
+        reference=_softmax_in_pytorch,
+        axes=("rows", "hidden",),
+        leading=True,
+        fixed={},
+        inputs=(),
+        scalars=(),
+        dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
+        differentiable=True,
+        devices=frozenset(kind for kind in ("cpu", "cuda") if hasattr(ops, "softmax") and has(name, kind.upper())),
+    )
+    return replace(operation, model)
 
 
 def _softmax_in_pytorch(input: torch.Tensor):
@@ -116,3 +156,15 @@ def _backward(ctx, grad_out):
 
 
 torch.library.register_autograd(add_op_namespace_prefix("softmax"), _backward, setup_context=_setup_context)
+
+
+class _Softmax(torch.autograd.Function):
+    """The gradient of a call that computes at once. It has the same parts as what torch.library knows."""
+
+    @staticmethod
+    def forward(ctx, input):
+        results = _softmax_at_once(input)
+        _setup_context(ctx, (input,), results)
+        return results
+
+    backward = staticmethod(_backward)

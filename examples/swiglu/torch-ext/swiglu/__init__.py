@@ -8,7 +8,7 @@ from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
 from .dispatch import is_eager, pytorch_serves
 
-__all__ = ["layers", "swiglu"]
+__all__ = ["inject", "layers", "swiglu"]
 
 
 def swiglu(
@@ -36,17 +36,57 @@ def swiglu(
     if out is None:
         if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 2]))):
             return _swiglu_in_pytorch(input)
-        if not (torch.is_grad_enabled() and (input.requires_grad)) and is_eager(input):
-            # Past autograd, which is code of Python and takes longer than the rest of the call.
-            leading = input.shape[: input.dim() - 2]
-            out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
-            ops.swiglu_out.default(out, input)
-            return out
+        if is_eager(input):
+            # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
+            if torch.is_grad_enabled() and (input.requires_grad):
+                return _Swiglu.apply(input)
+            return _swiglu_at_once(input)
         return ops.swiglu(input)
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("swiglu: out= has no gradient; call it without, or under torch.no_grad()")
     ops.swiglu_out(out, input)
     return out
+
+
+def _swiglu_at_once(input: torch.Tensor):
+    """The results in new tensors, without a gradient."""
+    leading = input.shape[: input.dim() - 2]
+    out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
+    ops.swiglu_out.default(out, input)
+    return out
+
+
+def inject(model: torch.nn.Module):
+    """Lets the modules of `model` that compute what `swiglu` does call this kernel.
+
+    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
+    that the kernel does not serve.
+
+    Returns:
+        What was replaced, and why similar modules were not: `print` it. Its `undo()` restores the model.
+
+    Raises:
+        TypeError: if `model` is no module.
+    """
+    from ._inject import Input, Operation
+    from ._inject import inject as replace
+
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = add_op_namespace_prefix("swiglu")
+    operation = Operation(
+        name="swiglu",
+        call=swiglu,
+        reference=_swiglu_in_pytorch,
+        axes=("rows", "halves", "hidden",),
+        leading=True,
+        fixed={"halves": 2},
+        inputs=(),
+        scalars=(),
+        dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
+        differentiable=True,
+        devices=frozenset(kind for kind in ("cpu", "cuda") if hasattr(ops, "swiglu") and has(name, kind.upper())),
+    )
+    return replace(operation, model)
 
 
 def _swiglu_in_pytorch(input: torch.Tensor):
@@ -117,3 +157,15 @@ def _backward(ctx, grad_out):
 
 
 torch.library.register_autograd(add_op_namespace_prefix("swiglu"), _backward, setup_context=_setup_context)
+
+
+class _Swiglu(torch.autograd.Function):
+    """The gradient of a call that computes at once. It has the same parts as what torch.library knows."""
+
+    @staticmethod
+    def forward(ctx, input):
+        results = _swiglu_at_once(input)
+        _setup_context(ctx, (input,), results)
+        return results
+
+    backward = staticmethod(_backward)

@@ -165,7 +165,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         }
     }
     let title = template::title(&identity.name);
-    let injected = !sources.layers && is_injectable(&forward);
+    let injected = is_injectable(&forward);
     let whole = context! {
         ops => cases::to_value(plans.iter().map(|(plan, _)| plan).collect::<Vec<_>>()),
         op => cases::completed(&forward),
@@ -231,7 +231,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
 }
 
 /// Whether a module of a model can be what the operation computes: a module takes one tensor, has others of the same dtype,
-/// and returns one. Packages with layers are put into models by `kernels.kernelize`.
+/// and returns one.
 fn is_injectable(plan: &HostPlan) -> bool {
     let [first, others @ ..] = plan.inputs.as_slice() else { return false };
     let is_alike = |other: &TensorPlan| other.variable == first.variable;
