@@ -256,7 +256,8 @@ def prepared(options, path, rows, gpu):
     steps = [("verify", ["verify", project, "--backend", "cpu"])] if options.verify else []
     if (options.measure or options.judge) and not row.get("no_own"):
         # `bench` uses this verdict instead of verifying again.
-        steps.append(("judge", ["verify", *on_gpu(project)]))
+        threads = max(2, (os.cpu_count() or 2) // options.jobs)
+        steps.append(("judge", ["verify", *on_gpu(project), "--threads", threads]))
     return reached(options, path, rows, steps, gpu)
 
 

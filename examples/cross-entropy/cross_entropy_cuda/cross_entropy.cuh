@@ -11,14 +11,14 @@ using namespace exponential_sum;
 // A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
-// Vectors of a slice, one every kBlock places; minus infinity, which adds nothing, behind its end.
-template <typename Unit, int kBlock, int kElements>
+// Vectors of a slice, one every kLanes places; minus infinity, which adds nothing, behind its end.
+template <typename Unit, int kLanes, int kElements>
 __device__ __forceinline__ void fetch(
     Unit (&units)[kUnroll], const typename Unit::Bits* from, int64_t start, int64_t vectors) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-        if (start + i * kBlock < vectors) {
-            units[i].bits = load(from + start + i * kBlock);
+        if (start + i * kLanes < vectors) {
+            units[i].bits = load(from + start + i * kLanes);
         } else {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
@@ -28,23 +28,25 @@ __device__ __forceinline__ void fetch(
     }
 }
 
-// The sum of a slice, by a block. A thread adds all vectors that it has in flight together, so that the sum before is made
+// The sum of a slice, by kLanes threads: a block, or neighbors of a warp, of which this is number `lane`. A thread adds all vectors that it has in flight together, so that the sum before is made
 // relative to another largest value once for all of them. With AHEAD the next vectors are on their way meanwhile.
-template <typename T, int kBlock, int kElements>
-__device__ __forceinline__ ExponentialSum read(const T* input, const Slice<kElements>& slice) {
+template <typename T, int kLanes, int kElements>
+__device__ __forceinline__ ExponentialSum read(const T* input, const Slice<kElements>& slice, int lane) {
+    // The elements before and behind the vectors have a thread each.
+    static_assert(kLanes >= 2 * kElements - 2);
     using Unit = Vector<T, kElements>;
     const auto* const from = reinterpret_cast<const typename Unit::Bits*>(input + slice.aligned());
     ExponentialSum known = nothing();
     Unit units[kUnroll];
 #if AHEAD
-    fetch<Unit, kBlock, kElements>(units, from, threadIdx.x, slice.vectors);
+    fetch<Unit, kLanes, kElements>(units, from, lane, slice.vectors);
 #endif
-    for (int64_t start = threadIdx.x; start < slice.vectors; start += kBlock * kUnroll) {
+    for (int64_t start = lane; start < slice.vectors; start += kLanes * kUnroll) {
 #if AHEAD
         Unit next[kUnroll];
-        fetch<Unit, kBlock, kElements>(next, from, start + kBlock * kUnroll, slice.vectors);
+        fetch<Unit, kLanes, kElements>(next, from, start + kLanes * kUnroll, slice.vectors);
 #else
-        fetch<Unit, kBlock, kElements>(units, from, start, slice.vectors);
+        fetch<Unit, kLanes, kElements>(units, from, start, slice.vectors);
 #endif
         float largest = known.largest;
 #pragma unroll
@@ -77,13 +79,13 @@ __device__ __forceinline__ ExponentialSum read(const T* input, const Slice<kElem
         }
 #endif
     }
-    const int64_t single = slice.single(threadIdx.x);
+    const int64_t single = slice.single(lane);
     if (single >= 0) {
         Vector<T, 1> unit;
         unit.elements[0] = input[single];
         add<Exponential<T>, Vector<T, 1>, 1>(known, unit);
     }
-    return over_full_row<Exponential<T>, kBlock, 1>(known);
+    return over_full_row<Exponential<T>, kLanes, 1>(known);
 }
 
 // hole: finish
@@ -107,9 +109,24 @@ template <typename T, int kBlock, int kElements>
 __global__ void __launch_bounds__(kBlock)
     read_rows(float* loss, float* lse, const T* input, const long long* target, long long vocabulary,
               long long ignored) {
-    const ExponentialSum known = read<T, kBlock>(input, slice_of<kElements>(blockIdx.x, vocabulary, 0, 1));
+    const ExponentialSum known =
+        read<T, kBlock>(input, slice_of<kElements>(blockIdx.x, vocabulary, 0, 1), threadIdx.x);
     if (threadIdx.x == 0) {
         finish(loss, lse, input, target, blockIdx.x, vocabulary, ignored, known);
+    }
+}
+
+// Short rows, each by kLanes neighboring threads of a warp. Those behind the last row read nothing.
+template <typename T, int kBlock, int kLanes, int kElements>
+__global__ void __launch_bounds__(kBlock)
+    read_short_rows(float* loss, float* lse, const T* input, const long long* target, long long rows,
+                    long long vocabulary, long long ignored) {
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * (kBlock / kLanes) + threadIdx.x / kLanes;
+    const int lane = threadIdx.x % kLanes;
+    const ExponentialSum known =
+        read<T, kLanes>(input, slice_of<kElements>(row, row < rows ? vocabulary : 0, 0, 1), lane);
+    if (lane == 0 && row < rows) {
+        finish(loss, lse, input, target, row, vocabulary, ignored, known);
     }
 }
 
@@ -118,7 +135,8 @@ template <typename T, int kBlock, int kElements>
 __global__ void __launch_bounds__(kBlock)
     read_parts(float* found, const T* input, long long vocabulary, int parts) {
     const ExponentialSum known =
-        read<T, kBlock>(input, slice_of<kElements>(blockIdx.x / parts, vocabulary, blockIdx.x % parts, parts));
+        read<T, kBlock>(
+            input, slice_of<kElements>(blockIdx.x / parts, vocabulary, blockIdx.x % parts, parts), threadIdx.x);
     keep_part(found, known);
 }
 

@@ -55,13 +55,19 @@ const Instance<3> kKernel0[] = {
     {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<float, 256, 4>)},
 };
 
-const Instance<3> kKernel1[] = {
+const Instance<4> kKernel1[] = {
+    {{int64_t(Element::kBF16), 256, 32, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_short_rows<__nv_bfloat16, 256, 32, 8>)},
+    {{int64_t(Element::kF16), 256, 32, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_short_rows<__half, 256, 32, 8>)},
+    {{int64_t(Element::kF32), 256, 32, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_short_rows<float, 256, 32, 4>)},
+};
+
+const Instance<3> kKernel2[] = {
     {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<__nv_bfloat16, 256, 8>)},
     {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<__half, 256, 8>)},
     {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<float, 256, 4>)},
 };
 
-const Instance<1> kKernel2[] = {
+const Instance<1> kKernel3[] = {
     {{int64_t(Element::kBF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<__nv_bfloat16>)},
     {{int64_t(Element::kF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<__half>)},
     {{int64_t(Element::kF32)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<float>)},
@@ -77,6 +83,8 @@ const void* cross_entropy_instance_0(int kernel, [[maybe_unused]] const int64_t*
         return find(kKernel1, key);
     case 2:
         return find(kKernel2, key);
+    case 3:
+        return find(kKernel3, key);
     default:
         return nullptr;
     }

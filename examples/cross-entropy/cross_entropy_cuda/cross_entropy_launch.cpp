@@ -9,10 +9,6 @@
 // template arguments depend on.
 const void* cross_entropy_instance_0(int kernel, const int64_t* key);
 
-// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* cross_entropy_instance_1(int kernel, const int64_t* key);
-
 namespace {
 
 using Call = CrossEntropyCall;
@@ -26,98 +22,19 @@ struct Settings {
     int64_t ahead;
     int64_t stream;
     int64_t spread;
+    int64_t short;
+    int64_t lanes;
 };
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 256, 4, 1, 0, 264},
-    {1, 16, 256, 2, 1, 0, 264},
+    {0, 16, 256, 4, 1, 0, 264, 4096, 32},
 };
-
-// What was measured on each device; -1 where nothing was for such a call.
-
-// NVIDIA H200
-int settings_0([[maybe_unused]] const Call& call) {
-    if (call.T == Element::kBF16 && call.rows >= 4096 && call.rows <= 4096 && call.vocabulary >= 128256 && call.vocabulary <= 128256) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.rows >= 2048 && call.rows <= 8192 && call.vocabulary >= 64128 && call.vocabulary <= 256512) {
-        return 1;
-    }
-    return -1;
-}
-
-struct Device {
-    int capability;
-    int multiprocessors;
-    int (*settings)(const Call&);
-};
-
-constexpr Device kDevices[] = {
-    {90, 132, settings_0},
-};
-
-// The device of this capability with the nearest number of multiprocessors; null where there is none.
-cudaError_t nearest_to(int device, const Device*& nearest) {
-    int major = 0;
-    int minor = 0;
-    int multiprocessors = 0;
-    if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
-        return error;
-    }
-    nearest = nullptr;
-    int distance = 0;
-    for (const Device& known : kDevices) {
-        const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
-        if (known.capability == major * 10 + minor && (nearest == nullptr || away < distance)) {
-            nearest = &known;
-            distance = away;
-        }
-    }
-    return cudaSuccess;
-}
-
-// The settings for a call on the current device; the defaults where nothing was measured for it.
-cudaError_t settings_for(const Call& call, const Settings*& found) {
-    found = &kSettings[0];
-    int device = 0;
-    if (const cudaError_t error = cudaGetDevice(&device)) {
-        return error;
-    }
-    // A device stays what it is while the process runs, so each thread looks each up once.
-    struct Known {
-        bool asked;
-        const Device* nearest;
-    };
-    thread_local Known known[16] = {};
-    Known looked_up = {};
-    Known& here = device < 16 ? known[device] : looked_up;
-    if (!here.asked) {
-        if (const cudaError_t error = nearest_to(device, here.nearest)) {
-            return error;
-        }
-        here.asked = true;
-    }
-    const Device* const nearest = here.nearest;
-    const int place = nearest == nullptr ? -1 : nearest->settings(call);
-    if (place >= 0) {
-        found = &kSettings[place];
-    }
-    return cudaSuccess;
-}
 
 const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return cross_entropy_instance_0(kernel, key);
-    case 1:
-        return cross_entropy_instance_1(kernel, key);
     default:
         return nullptr;
     }
@@ -126,24 +43,19 @@ const void* instance(int space, int kernel, const int64_t* key) {
 } // namespace
 
 void cross_entropy_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) {
-    const Settings* found = nullptr;
-    settings_for(call, found);
-    [[maybe_unused]] const Settings& s = *found;
+    [[maybe_unused]] const Settings& s = kSettings[0];
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
     bytes[0] = call.rows * parts * 2 * 4;
 }
 
 cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
-    const Settings* found = nullptr;
-    if (const cudaError_t error = settings_for(call, found)) {
-        return start::fail(failure, error);
-    }
-    const Settings& s = *found;
+    const Settings& s = kSettings[0];
 
     // What [let] of op.toml names.
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
+    const bool by_lanes = parts == 1 && call.vocabulary * size_of(call.T) <= s.short;
 
-    if (parts == 1) {
+    if (parts == 1 && !by_lanes) {
         failure.kernel = "cross_entropy::read_rows";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.loss;
@@ -165,6 +77,29 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
     }
+    if (by_lanes) {
+        failure.kernel = "cross_entropy::read_short_rows";
+        const int64_t key[] = {int64_t(call.T), s.block, s.lanes, floor_div(s.bytes, size_of(call.T))};
+        const void* a0 = call.loss;
+        const void* a1 = call.lse;
+        const void* a2 = call.input;
+        const void* a3 = call.target;
+        int64_t a4 = call.rows;
+        int64_t a5 = call.vocabulary;
+        int64_t a6 = call.ignore_index;
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
+        const void* const function = instance(s.space, 1, key);
+        const start::Geometry geometry = {
+            {ceil_div(call.rows, floor_div(s.block, s.lanes)), 1, 1},
+            {s.block, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
     if (parts > 1) {
         failure.kernel = "cross_entropy::read_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
@@ -176,7 +111,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 1, key);
+        const void* const function = instance(s.space, 2, key);
         const start::Geometry geometry = {
             {call.rows * parts, 1, 1},
             {s.block, 1, 1},
@@ -203,7 +138,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7};
-        const void* const function = instance(s.space, 2, key);
+        const void* const function = instance(s.space, 3, key);
         const start::Geometry geometry = {
             {call.rows, 1, 1},
             {32, 1, 1},

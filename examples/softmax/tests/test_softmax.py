@@ -269,7 +269,7 @@ def test_opcheck(kernel, device, requires_grad):
 
 
 class Plain(torch.nn.Module):
-    """What the kernel computes, as a module: its other tensors are parameters, and its scalars attributes."""
+    """A module that computes the reference. Inputs after the first are parameters, and scalars are attributes."""
 
     def __init__(self, tensors):
         super().__init__()

@@ -24,4 +24,11 @@ __global__ void __launch_bounds__(kBlock) gated(T* out, const T* input, Index co
         out, input, count, length, [](float gate) { return activated<T>(gate); });
 }
 
+// The same for rows that are no multiple of a vector: `count` and `length` are elements.
+template <typename T, int kBlock, int kElements, typename Index>
+__global__ void __launch_bounds__(kBlock) unaligned(T* out, const T* input, Index count, Index length) {
+    unaligned_results<T, kBlock, kElements, true>(
+        out, input, count, length, [](float gate) { return activated<T>(gate); });
+}
+
 }  // namespace swiglu

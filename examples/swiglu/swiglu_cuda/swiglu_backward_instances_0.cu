@@ -60,6 +60,12 @@ const Instance<2> kKernel1[] = {
 };
 
 const Instance<2> kKernel2[] = {
+    {{int64_t(Element::kBF16), 1}, reinterpret_cast<const void*>(&swiglu_backward_macros_0::swiglu_gradient::gradient<__nv_bfloat16, 1, int>)},
+    {{int64_t(Element::kF16), 1}, reinterpret_cast<const void*>(&swiglu_backward_macros_0::swiglu_gradient::gradient<__half, 1, int>)},
+    {{int64_t(Element::kF32), 1}, reinterpret_cast<const void*>(&swiglu_backward_macros_0::swiglu_gradient::gradient<float, 1, int>)},
+};
+
+const Instance<2> kKernel3[] = {
     {{int64_t(Element::kBF16), 1}, reinterpret_cast<const void*>(&swiglu_backward_macros_0::swiglu_gradient::gradient<__nv_bfloat16, 1, long long>)},
     {{int64_t(Element::kF16), 1}, reinterpret_cast<const void*>(&swiglu_backward_macros_0::swiglu_gradient::gradient<__half, 1, long long>)},
     {{int64_t(Element::kF32), 1}, reinterpret_cast<const void*>(&swiglu_backward_macros_0::swiglu_gradient::gradient<float, 1, long long>)},
@@ -75,6 +81,8 @@ const void* swiglu_backward_instance_0(int kernel, [[maybe_unused]] const int64_
         return find(kKernel1, key);
     case 2:
         return find(kKernel2, key);
+    case 3:
+        return find(kKernel3, key);
     default:
         return nullptr;
     }

@@ -96,7 +96,34 @@ cudaError_t swiglu_backward_launch(const Call& call, [[maybe_unused]] void* cons
             return error;
         }
     }
-    if (!aligned) {
+    if (!aligned && few) {
+        failure.kernel = "swiglu_gradient::gradient";
+        const int64_t key[] = {int64_t(call.T), 1};
+        const void* a0 = call.grad_input;
+        const void* a1 = call.grad_out;
+        const void* a2 = call.input;
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 3 of the kernel, which has 32 bits,", call.rows * call.hidden, a3)) {
+            return error;
+        }
+        int32_t a4 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a4)) {
+            return error;
+        }
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4};
+        const void* const function = instance(s.space, 2, key);
+        const start::Geometry geometry = {
+            {ceil_div(call.rows * call.hidden, s.block * s.unroll), 1, 1},
+            {s.block, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (!aligned && !few) {
         failure.kernel = "swiglu_gradient::gradient";
         const int64_t key[] = {int64_t(call.T), 1};
         const void* a0 = call.grad_input;
@@ -105,7 +132,7 @@ cudaError_t swiglu_backward_launch(const Call& call, [[maybe_unused]] void* cons
         int64_t a3 = call.rows * call.hidden;
         int64_t a4 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4};
-        const void* const function = instance(s.space, 2, key);
+        const void* const function = instance(s.space, 3, key);
         const start::Geometry geometry = {
             {ceil_div(call.rows * call.hidden, s.block * s.unroll), 1, 1},
             {s.block, 1, 1},

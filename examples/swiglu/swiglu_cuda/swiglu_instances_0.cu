@@ -60,9 +60,15 @@ const Instance<3> kKernel1[] = {
 };
 
 const Instance<3> kKernel2[] = {
-    {{int64_t(Element::kBF16), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__nv_bfloat16, 256, 1, long long>)},
-    {{int64_t(Element::kF16), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__half, 256, 1, long long>)},
-    {{int64_t(Element::kF32), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<float, 256, 1, long long>)},
+    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<__nv_bfloat16, 256, 8, int>)},
+    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<__half, 256, 8, int>)},
+    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<float, 256, 4, int>)},
+};
+
+const Instance<3> kKernel3[] = {
+    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<__nv_bfloat16, 256, 8, long long>)},
+    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<__half, 256, 8, long long>)},
+    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<float, 256, 4, long long>)},
 };
 
 } // namespace
@@ -75,6 +81,8 @@ const void* swiglu_instance_0(int kernel, [[maybe_unused]] const int64_t* key) {
         return find(kKernel1, key);
     case 2:
         return find(kKernel2, key);
+    case 3:
+        return find(kKernel3, key);
     default:
         return nullptr;
     }

@@ -9,10 +9,6 @@
 // template arguments depend on.
 const void* swiglu_instance_0(int kernel, const int64_t* key);
 
-// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* swiglu_instance_1(int kernel, const int64_t* key);
-
 namespace {
 
 using Call = SwigluCall;
@@ -29,93 +25,12 @@ struct Settings {
 // The defaults first.
 constexpr Settings kSettings[] = {
     {0, 16, 256, 2, 0},
-    {1, 16, 1024, 1, 0},
 };
-
-// What was measured on each device; -1 where nothing was for such a call.
-
-// NVIDIA H200
-int settings_0([[maybe_unused]] const Call& call) {
-    if (call.T == Element::kBF16 && call.hidden >= 14336 && call.hidden <= 14336 && call.rows >= 4096 && call.rows <= 4096) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 7168 && call.hidden <= 28672 && call.rows >= 2048 && call.rows <= 8192) {
-        return 1;
-    }
-    return -1;
-}
-
-struct Device {
-    int capability;
-    int multiprocessors;
-    int (*settings)(const Call&);
-};
-
-constexpr Device kDevices[] = {
-    {90, 132, settings_0},
-};
-
-// The device of this capability with the nearest number of multiprocessors; null where there is none.
-cudaError_t nearest_to(int device, const Device*& nearest) {
-    int major = 0;
-    int minor = 0;
-    int multiprocessors = 0;
-    if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
-        return error;
-    }
-    nearest = nullptr;
-    int distance = 0;
-    for (const Device& known : kDevices) {
-        const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
-        if (known.capability == major * 10 + minor && (nearest == nullptr || away < distance)) {
-            nearest = &known;
-            distance = away;
-        }
-    }
-    return cudaSuccess;
-}
-
-// The settings for a call on the current device; the defaults where nothing was measured for it.
-cudaError_t settings_for(const Call& call, const Settings*& found) {
-    found = &kSettings[0];
-    int device = 0;
-    if (const cudaError_t error = cudaGetDevice(&device)) {
-        return error;
-    }
-    // A device stays what it is while the process runs, so each thread looks each up once.
-    struct Known {
-        bool asked;
-        const Device* nearest;
-    };
-    thread_local Known known[16] = {};
-    Known looked_up = {};
-    Known& here = device < 16 ? known[device] : looked_up;
-    if (!here.asked) {
-        if (const cudaError_t error = nearest_to(device, here.nearest)) {
-            return error;
-        }
-        here.asked = true;
-    }
-    const Device* const nearest = here.nearest;
-    const int place = nearest == nullptr ? -1 : nearest->settings(call);
-    if (place >= 0) {
-        found = &kSettings[place];
-    }
-    return cudaSuccess;
-}
 
 const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return swiglu_instance_0(kernel, key);
-    case 1:
-        return swiglu_instance_1(kernel, key);
     default:
         return nullptr;
     }
@@ -124,17 +39,14 @@ const void* instance(int space, int kernel, const int64_t* key) {
 } // namespace
 
 cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
-    const Settings* found = nullptr;
-    if (const cudaError_t error = settings_for(call, found)) {
-        return start::fail(failure, error);
-    }
-    const Settings& s = *found;
+    const Settings& s = kSettings[0];
 
     // What [let] of op.toml names.
     const int64_t row_bytes = call.hidden * size_of(call.T);
     const bool aligned = floor_mod(row_bytes, s.bytes) == 0;
     const int64_t row_vectors = floor_div(row_bytes, s.bytes);
     const int64_t vectors = floor_div(call.rows * row_bytes, s.bytes);
+    const int64_t unaligned_vectors = ceil_div(call.rows * row_bytes, s.bytes);
     const bool few = 2 * call.rows * call.hidden < 2000000000;
 
     if (aligned && few) {
@@ -183,17 +95,43 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
     }
-    if (!aligned) {
-        failure.kernel = "swiglu::gated";
-        const int64_t key[] = {int64_t(call.T), s.block, 1};
+    if (!aligned && few) {
+        failure.kernel = "swiglu::unaligned";
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
+        const void* a0 = call.out;
+        const void* a1 = call.input;
+        int32_t a2 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 2 of the kernel, which has 32 bits,", call.rows * call.hidden, a2)) {
+            return error;
+        }
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a3)) {
+            return error;
+        }
+        void* arguments[] = {&a0, &a1, &a2, &a3};
+        const void* const function = instance(s.space, 2, key);
+        const start::Geometry geometry = {
+            {ceil_div(unaligned_vectors, s.block * s.unroll), 1, 1},
+            {s.block, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (!aligned && !few) {
+        failure.kernel = "swiglu::unaligned";
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.rows * call.hidden;
         int64_t a3 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 2, key);
+        const void* const function = instance(s.space, 3, key);
         const start::Geometry geometry = {
-            {ceil_div(call.rows * call.hidden, s.block * s.unroll), 1, 1},
+            {ceil_div(unaligned_vectors, s.block * s.unroll), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,

@@ -66,7 +66,7 @@ def inject(model: torch.nn.Module):
     that the kernel does not serve.
 
     Returns:
-        What was replaced, and why similar modules were not: `print` it. Its `undo()` restores the model.
+        A report that can be printed: the replaced modules, and why similar ones were left. Its `undo()` restores the model.
 
     Raises:
         TypeError: if `model` is no module.

@@ -73,15 +73,16 @@ class _Bound:
 @dataclass(frozen=True)
 class _Verdict:
     bound: _Bound | None
-    #: Numbers of axes with which module and operation agree.
+    #: Numbers of axes with which module and operation agree, and the modes: training or not.
     ranks: frozenset[int]
+    modes: frozenset[bool]
     #: Why it is not replaced; empty if nobody would expect it to be.
     reason: str
 
 
 @dataclass
 class Injection:
-    """What was replaced in a model. As a context manager it undoes that at the end."""
+    """The replaced modules of a model. As a context manager, it restores them at the end."""
 
     #: Names of replaced modules with their classes.
     replaced: dict[str, str] = field(default_factory=dict)
@@ -171,7 +172,7 @@ def _numbers(module: torch.nn.Module) -> dict[str, float | int | bool]:
 
 
 def _kind(module: torch.nn.Module) -> tuple | None:
-    """What modules with the same verdict share; None for those that are never replaced."""
+    """A key: modules with the same one have the same verdict. None for modules that are never replaced."""
     if next(module.children(), None) is not None or isinstance(module, torch.jit.ScriptModule):
         return None
     if type(module).forward is torch.nn.Module.forward:
@@ -246,7 +247,7 @@ def _ones(first: torch.Tensor) -> torch.Tensor:
     # Kept for later calls, some of which may want a gradient.
     with torch.inference_mode(False):
         found = torch.ones(first.shape[-1], dtype=first.dtype, device=first.device)
-    # What is made while a graph is captured has no values until the graph runs.
+    # A tensor that is made during the capture of a graph has no values until the graph runs.
     if type(first) in (torch.Tensor, torch.nn.Parameter) and not (first.is_cuda and torch.cuda.is_current_stream_capturing()):
         _ONES[key] = found
     return found
@@ -254,7 +255,7 @@ def _ones(first: torch.Tensor) -> torch.Tensor:
 
 def _verdict(operation: Operation, module: torch.nn.Module) -> _Verdict:
     """Compares the module with the operation in every way that is possible."""
-    nothing = _Verdict(None, frozenset(), "")
+    nothing = _left("")
     if _called_with(module) is None:
         return nothing
     ways = list(_ways(operation, module))
@@ -262,13 +263,13 @@ def _verdict(operation: Operation, module: torch.nn.Module) -> _Verdict:
         return nothing
     odd = [name for name, one in _tensors(module).items() if type(one) not in (torch.Tensor, torch.nn.Parameter)]
     if odd:
-        return _Verdict(None, frozenset(), f"`{odd[0]}` is a {type(_tensors(module)[odd[0]]).__name__}")
+        return _left(f"`{odd[0]}` is a {type(_tensors(module)[odd[0]]).__name__}")
     if any(one.is_meta for one in _tensors(module).values()):
-        return _Verdict(None, frozenset(), "its parameters have no values yet (device meta)")
+        return _left("its parameters have no values yet (device meta)")
     try:
         twin = _twin(module)
     except Exception as error:  # A module may refuse to be copied for any reason.
-        return _Verdict(None, frozenset(), f"it cannot be copied: {_first_line(error)}")
+        return _left(f"it cannot be copied: {_first_line(error)}")
     nearest = None
     for bound in ways:
         ranks, difference = _agreement(operation, twin, bound)
@@ -276,14 +277,21 @@ def _verdict(operation: Operation, module: torch.nn.Module) -> _Verdict:
             rounded = [source for source in bound.tensors if isinstance(source, tuple) and source[1] != 0]
             if any(getattr(module, name).dtype != torch.float32 for name, _ in rounded):
                 reason = f"it adds 1 to `{rounded[0][0]}`, and the sum would be rounded to {getattr(module, rounded[0][0]).dtype}"
-                return _Verdict(None, frozenset(), reason)
-            return _Verdict(bound, ranks, "")
+                return _left(reason)
+            # The other mode may compute something else, as batch normalisation does.
+            twin.train(not module.training)
+            same = ranks == _agreement(operation, twin, bound)[0]
+            return _Verdict(bound, ranks, frozenset({True, False} if same else {module.training}), "")
         if difference is not None:
             nearest = difference if nearest is None else min(nearest, difference)
     # A difference says something only where a parameter was bound: any activation takes a tensor alone.
     if nearest is None or not operation.inputs or not _tensors(module):
         return nothing
-    return _Verdict(None, frozenset(), f"its results differ by {nearest:.1e} of the largest one")
+    return _left(f"its results differ by {nearest:.1e} of the largest one")
+
+
+def _left(reason: str) -> _Verdict:
+    return _Verdict(None, frozenset(), frozenset(), reason)
 
 
 def _first_line(error: Exception) -> str:
@@ -350,7 +358,7 @@ def _wants_gradient(first: torch.Tensor, tensors: list[torch.Tensor | None]) -> 
 
 def _replace(operation: Operation, module: torch.nn.Module, verdict: _Verdict) -> None:
     """Gives a module a `forward` that calls the operation. It is a method, so that a copy of the module calls its own."""
-    bound, ranks, name = verdict.bound, verdict.ranks, _called_with(module)
+    bound, ranks, modes, name = verdict.bound, verdict.ranks, verdict.modes, _called_with(module)
     assert bound is not None and name is not None
     place = _place_of(module)
     before = vars(module).get(place)
@@ -359,7 +367,7 @@ def _replace(operation: Operation, module: torch.nn.Module, verdict: _Verdict) -
     own = type(module).forward
     dtypes, devices, differentiable = operation.dtypes, operation.devices, operation.differentiable
     call, scalars = operation.call, bound.scalars
-    # What every call needs, so that it takes little time on the host.
+    # Looked up once: a call should take little time on the host.
     names = [source[0] for source in bound.tensors if isinstance(source, tuple) and source[1] == 0]
     is_plain = len(names) == len(bound.tensors)
 
@@ -368,7 +376,8 @@ def _replace(operation: Operation, module: torch.nn.Module, verdict: _Verdict) -
             first = arguments[0]
         else:
             first = keywords.get(name) if len(keywords) == 1 and not arguments else None
-        if isinstance(first, torch.Tensor) and first.dim() in ranks and first.dtype in dtypes and first.device.type in devices:
+        is_served = isinstance(first, torch.Tensor) and first.dtype in dtypes and first.device.type in devices
+        if is_served and first.dim() in ranks and self.training in modes:
             if is_plain:
                 parameters, buffers = self._parameters, self._buffers
                 tensors = [parameters[one] if one in parameters else buffers[one] for one in names]
