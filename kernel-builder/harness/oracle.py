@@ -165,6 +165,48 @@ def terms_of_short_rows(
     return [one if is_short(output) else torch.zeros_like(one) for one, output in zip(terms, case.outputs)]
 
 
+# How often every result of an operator is rounded at random to see what an operation loses in the dtype of its results.
+ROUNDINGS_OF_OPERATORS = 2
+# How many times PyTorch's own error a package with PyTorch's operators may be off.
+OWN_ERRORS = 2.0
+
+
+def with_own_errors(
+    function: Function,
+    case: OracleCase,
+    exact: list[torch.Tensor],
+    terms: list[torch.Tensor],
+    inputs: Tensors,
+    scalars: Scalars,
+    random: torch.Generator,
+) -> list[torch.Tensor]:
+    """Sizes of terms that explain PyTorch's own error `OWN_ERRORS` times, for a package that calls PyTorch's operators.
+
+    A convolution or a product rounds its results, may compute them by an algorithm that loses more than sums do, and spreads NaN
+    its own way; what comes after enlarges that. `terms` are the sizes that were found otherwise, or nothing. PyTorch's error is
+    the larger one of two: that in the real dtype, and that where every operator's result in float64 is off by a random rounding
+    of that dtype, which shows what the next value would have become.
+    """
+    own = [torch.zeros_like(one) for one in exact]
+
+    def enlarge(found: list[torch.Tensor]) -> None:
+        for size, here, one in zip(own, exact, found):
+            error = one.to(torch.float64).sub(here).abs_()
+            torch.maximum(size, error.nan_to_num_(nan=0.0, posinf=0.0), out=size)
+
+    eager = eager_results(function, case, inputs, scalars)
+    if not isinstance(eager, str):
+        enlarge(eager)
+    floats = [DTYPES[one.dtype] for one in case.outputs if DTYPES[one.dtype].is_floating_point]
+    if floats:
+        roundoff = max(torch.finfo(one).eps for one in floats) / 2
+        for _ in range(ROUNDINGS_OF_OPERATORS):
+            with RandomRounding(random, roundoff):
+                enlarge(results(function, cast(inputs, torch.float64), scalars))
+    found = [size.mul_(OWN_ERRORS / unit) if unit > 0 else torch.zeros_like(size) for size, unit in zip(own, case.explained)]
+    return [torch.maximum(one, size) for one, size in zip(terms, found)] if terms else found
+
+
 def gradients_of(
     function: Function, own: Function | None, places: list[int], inputs: Tensors, weights: Tensors, scalars: Scalars
 ) -> list[torch.Tensor]:
@@ -314,7 +356,8 @@ def devices_for(job: OracleJob, case: OracleCase) -> list[torch.device]:
     a reference may create tensors there, and the GPU may be full."""
     host = torch.device("cpu")
     elements = max(math.prod(one.shape) for one in [*case.inputs, *case.outputs])
-    device = gpu() if job.on_gpu and elements >= FEWEST_ON_GPU else None
+    # PyTorch's operators have other errors on the host.
+    device = gpu() if job.on_gpu and (case.explained or elements >= FEWEST_ON_GPU) else None
     return [host] if device is None else [device, host]
 
 
@@ -358,6 +401,8 @@ def compute(
     expected = expect(function, case, inputs, scalars)
     random = generator(job.seed, case.id, number, "terms", device=device)
     terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen.hard)
+    if case.explained:
+        terms = with_own_errors(function, case, expected, terms, inputs, scalars, random)
     gradients: list[torch.Tensor] | None = None
     eager: list[torch.Tensor] | str = "not asked for"
     if chosen.gradient:

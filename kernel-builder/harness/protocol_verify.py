@@ -49,6 +49,9 @@ class OracleCase:
     outputs: list[TensorSpec]
     # The gradients that are judged, in the order of inputs.
     gradients: list[GradientSpec]
+    # For each output the error that the bound explains for each unit of the size of its terms, where PyTorch's own
+    # operators are a part of what is judged, so that their errors explain its errors; empty for others.
+    explained: list[float]
     sets: list[InputSet]
 
 

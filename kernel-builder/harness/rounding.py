@@ -1,4 +1,4 @@
-"""Arithmetic in float64 whose every result is off by a random rounding of float32 (Monte Carlo arithmetic).
+"""Arithmetic in float64 whose every result is off by a random rounding of a coarser dtype (Monte Carlo arithmetic).
 
 Owns: which operators round. Never: decides what an error is measured for.
 
@@ -56,18 +56,19 @@ PIECE = 1 << 19
 
 
 @cache
-def factors(device: str) -> torch.Tensor:
-    """Numbers 1 + r, |r| <= `ROUNDOFF`, twice as many as a piece has. To draw them for every result takes six times as long."""
+def factors(device: str, roundoff: float) -> torch.Tensor:
+    """Numbers 1 + r, |r| <= `roundoff`, twice as many as a piece has. To draw them for every result takes six times as long."""
     random = torch.Generator(device).manual_seed(1)
     drawn = torch.rand(2 * PIECE, generator=random, dtype=torch.float64, device=device)
-    return drawn.mul_(2).sub_(1).mul_(ROUNDOFF).add_(1)
+    return drawn.mul_(2).sub_(1).mul_(roundoff).add_(1)
 
 
 class RandomRounding(TorchDispatchMode):
-    """Multiplies what an operator returns in float64 by 1 + r, |r| <= `ROUNDOFF`, each element by another one."""
+    """Multiplies what an operator returns in float64 by 1 + r, |r| <= `roundoff`, each element by another one."""
 
-    def __init__(self, random: torch.Generator) -> None:
+    def __init__(self, random: torch.Generator, roundoff: float = ROUNDOFF) -> None:
         super().__init__()
+        self.roundoff = roundoff
         # The place from which factors are taken is drawn for each piece.
         self.places = Random(int(torch.randint(1 << 62, (), generator=random, device=random.device)))
 
@@ -91,7 +92,7 @@ class RandomRounding(TorchDispatchMode):
         """The value, rounded if it is a tensor of float64."""
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
             return value
-        known = factors(str(value.device))
+        known = factors(str(value.device), self.roundoff)
         pieces: list[torch.Tensor] = []
         for begin in range(0, value.numel(), PIECE):
             place = self.places.randrange(PIECE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import torch
@@ -46,8 +47,12 @@ class OnGpu(Operation):
         import cupy
 
         shims = folder / "include"
-        shims.mkdir(exist_ok=True)
-        (shims / "cstdint").write_text(CSTDINT, encoding="utf-8")
+        if not (shims / "cstdint").exists():
+            shims.mkdir(exist_ok=True)
+            # Another thread may be reading it.
+            unfinished = shims / f"cstdint.{threading.get_ident()}"
+            unfinished.write_text(CSTDINT, encoding="utf-8")
+            unfinished.replace(shims / "cstdint")
         lengths = self.tried()
         self.launches = dict(zip(map(str, lengths), launches(self.emit, self.files["op"], lengths)))
         shared = ROOT / "templates" / "_shared" / "cuda"

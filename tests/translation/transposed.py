@@ -75,3 +75,24 @@ def example_inputs_two_ways():
 def two_ways(x, y):
     """Tensors that lie across along different axes: one of them is read with steps."""
     return x.permute(0, 2, 1) * y.permute(1, 0, 2) + y.permute(1, 0, 2)
+
+
+def example_inputs_padded_then_joined():
+    return (torch.randn(6, 10),)
+
+
+def padded_then_joined(x):
+    """Elements at places that are computed from places that are computed."""
+    padded = F.pad(x, (1, 1))[..., : x.shape[-1]]
+    joined = torch.cat((padded, padded * 2), 0).sum(0, keepdim=True)
+    return F.hardsigmoid(joined.transpose(0, 1)) * 1.5
+
+
+def example_inputs_to_the_smallest():
+    return (torch.randn(6, 10),)
+
+
+def to_the_smallest(x):
+    """Its gradient goes to the elements that are equal to the smallest, which several kernels compute."""
+    normal = F.layer_norm(torch.sigmoid(x.transpose(1, 0).mean(-2, keepdim=True)), (x.shape[0],))
+    return normal.amin(-1, keepdim=True) * 1.5

@@ -57,6 +57,9 @@ pub(crate) struct OracleCase {
     pub outputs: Vec<TensorSpec>,
     /// The gradients that are judged, in the order of inputs.
     pub gradients: Vec<GradientSpec>,
+    /// For each output the error that the bound explains for each unit of the size of its terms, where PyTorch's own operators
+    /// are a part of what is judged, so that their errors explain its errors; empty for others.
+    pub explained: Vec<f64>,
     pub sets: Vec<InputSet>,
 }
 

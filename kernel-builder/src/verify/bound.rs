@@ -117,6 +117,11 @@ impl Bound {
         }
     }
 
+    /// The error that is explained for each unit of the size of the terms.
+    pub(crate) fn of_each_term(&self) -> f64 {
+        self.accumulation + if self.of_terms { self.rounding } else { 0.0 }
+    }
+
     /// The dtype of what is judged.
     pub(crate) fn output(&self) -> Dtype {
         self.output

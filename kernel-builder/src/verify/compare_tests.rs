@@ -30,6 +30,7 @@ fn case() -> ScheduledCase {
         gradients: vec![],
         held_out: false,
         drawn: false,
+        accumulated: 1,
         sets: vec![InputSet::default()],
         trials: vec![],
     }

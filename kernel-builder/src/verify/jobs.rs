@@ -7,14 +7,15 @@ use super::schedule::{InputSet, ScheduledCase, Trial};
 use crate::protocol::verify;
 
 impl ScheduledCase {
-    /// For those who compute the reference.
-    pub(crate) fn for_oracle(&self) -> verify::OracleCase {
+    /// For those who compute the reference; `explained` has for each output the error for each unit of its terms, or nothing.
+    pub(crate) fn for_oracle(&self, explained: Vec<f64>) -> verify::OracleCase {
         verify::OracleCase {
             id: self.id.clone(),
             place: self.place,
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
             gradients: self.gradients.clone(),
+            explained,
             sets: self.sets.iter().map(InputSet::message).collect(),
         }
     }

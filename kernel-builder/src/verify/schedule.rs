@@ -72,6 +72,8 @@ pub(crate) struct ScheduledCase {
     pub held_out: bool,
     /// Whether its lengths were drawn for this run.
     pub drawn: bool,
+    /// How many terms are accumulated.
+    pub accumulated: u64,
     /// What is passed; trials name one by its place.
     pub sets: Vec<InputSet>,
     pub trials: Vec<Trial>,
@@ -430,9 +432,10 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, largest: bool, next: &mut u
             plan(Purpose::Gradient, 1, Form::Gradient, POISON_FINITE, "main", 1);
         }
     }
-    let held_out = case.held_out;
+    let (held_out, accumulated) = (case.held_out, case.accumulated);
     let drawn = case.drawn;
-    ScheduledCase { id: case.id.clone(), place, inputs, outputs, gradients, held_out, drawn, sets, trials }
+    let id = case.id.clone();
+    ScheduledCase { id, place, inputs, outputs, gradients, held_out, drawn, accumulated, sets, trials }
 }
 
 /// The first axis of the first output run backwards in all inputs, where one has several indices of it.

@@ -11,6 +11,7 @@ use kernel_plan::numbers;
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
+use kernel_plan::units::Dtype;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -293,7 +294,7 @@ impl<'a> Stage<'a> {
             gate: self.text("oracle.gate"),
             inputs_dir: self.text("inputs"),
             expected_dir: self.text("expected"),
-            cases: cases.iter().map(ScheduledCase::for_oracle).collect(),
+            cases: cases.iter().map(|case| case.for_oracle(self.explained(case))).collect(),
         }
     }
 
@@ -417,15 +418,22 @@ impl<'a> Stage<'a> {
 
     /// The bounds of a case's outputs.
     pub(crate) fn bounds(&self, case: &Case) -> Vec<Bound> {
+        case.outputs.iter().map(|output| self.bound(output.dtype, case.accumulated)).collect()
+    }
+
+    fn bound(&self, output: Dtype, accumulated: u64) -> Bound {
         let tolerance = &self.op.tolerance;
-        case.outputs
-            .iter()
-            .map(|output| {
-                let accumulate = tolerance.accumulate.value;
-                let bound = Bound::new(output.dtype, accumulate, tolerance.roundings.value, case.accumulated);
-                if tolerance.from_rounded { bound.with_rounded_terms() } else { bound }
-            })
-            .collect()
+        let (accumulate, roundings) = (tolerance.accumulate.value, tolerance.roundings.value);
+        let bound = Bound::new(output, accumulate, roundings, accumulated);
+        if tolerance.from_rounded { bound.with_rounded_terms() } else { bound }
+    }
+
+    /// What the bound explains for each unit of the size of terms, for the outputs of a package that calls PyTorch's operators.
+    fn explained(&self, case: &ScheduledCase) -> Vec<f64> {
+        if self.op.forward.is_none() {
+            return Vec::new();
+        }
+        case.outputs.iter().map(|output| self.bound(output.dtype, case.accumulated).of_each_term()).collect()
     }
 
     /// The bounds of a case's gradients.

@@ -59,6 +59,10 @@ KERNEL_INLINE float exponential(float value) {
     return p * one * other;
 }
 
+// Other kernels get the same bits, for the compiler fuses no product into a sum (-ffp-contract=off).
+KERNEL_INLINE float sum_alike(float a, float b) { return a + b; }
+KERNEL_INLINE float difference_alike(float a, float b) { return a - b; }
+
 KERNEL_INLINE float logistic(float value) { return 1.0f / (1.0f + exponential(-value)); }
 
 // A polynomial near zero, where the quotient would lose digits.

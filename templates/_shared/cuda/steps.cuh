@@ -78,6 +78,10 @@ __device__ __forceinline__ float minimum(float a, float b) {
 __device__ __forceinline__ long long maximum(long long a, long long b) { return a > b ? a : b; }
 __device__ __forceinline__ long long minimum(long long a, long long b) { return a < b ? a : b; }
 
+// No product is fused into these, so that all kernels get the same bits.
+__device__ __forceinline__ float sum_alike(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ float difference_alike(float a, float b) { return __fsub_rn(a, b); }
+
 __device__ __forceinline__ float exponential(float value) { return expf(value); }
 __device__ __forceinline__ float exponential_less_one(float value) { return expm1f(value); }
 __device__ __forceinline__ float power_of_two(float value) { return exp2f(value); }

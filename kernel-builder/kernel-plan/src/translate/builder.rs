@@ -205,9 +205,10 @@ impl Builder<'_> {
                 for one in by {
                     computed.push(self.pull(*one, &self.broadcast(*one, at), false)?);
                 }
+                // First its own numbers: `at` may have parts that are computed already.
                 let place: Vec<Index> = place
                     .iter()
-                    .map(|one| with_computed(&one.replaced(at, &self.lengths), &computed))
+                    .map(|one| with_computed(one, &computed).replaced(at, &self.lengths))
                     .collect();
                 self.pull(*of, &place, false)?
             }

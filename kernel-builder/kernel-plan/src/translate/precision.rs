@@ -241,8 +241,9 @@ fn of_operation(op: Op, of: &[&ValueFacts], number: ValueId) -> ValueFacts {
     let own = Sign::Of(number);
     let with = |sign: Sign| ValueFacts::of_all(of, sign);
     match op {
-        Op::Add | Op::Subtract => {
-            let right = if op == Op::Add { of[1].sign } else { of[1].sign.turned() };
+        Op::Add | Op::AddAlike | Op::Subtract | Op::SubtractAlike => {
+            let is_sum = matches!(op, Op::Add | Op::AddAlike);
+            let right = if is_sum { of[1].sign } else { of[1].sign.turned() };
             let agree = of[0].sign == right;
             let related = of[0].is_related(of[1]) || of.iter().any(|one| one.from.is_empty());
             let exact = of[0].exact && of[1].exact;

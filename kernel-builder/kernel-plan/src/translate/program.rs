@@ -60,6 +60,10 @@ pub enum Op {
     Add,
     /// `a - b`.
     Subtract,
+    /// `a + b`, which every kernel rounds alike, for no product is fused into it.
+    AddAlike,
+    /// `a - b`, likewise.
+    SubtractAlike,
     /// `a * b`.
     Multiply,
     /// `a / b`, of floats.

@@ -129,6 +129,8 @@ pub(super) fn operation(op: Op, class: Class, of: &[Spelled]) -> Spelled {
     match op {
         Op::Add => infix("+", Binding::Sum, Binding::Product),
         Op::Subtract => infix("-", Binding::Sum, Binding::Product),
+        Op::AddAlike => call("sum_alike"),
+        Op::SubtractAlike => call("difference_alike"),
         Op::Multiply => infix("*", Binding::Product, Binding::Sign),
         Op::Divide => infix("/", Binding::Product, Binding::Sign),
         Op::Equal => infix("==", Binding::Compared, Binding::Sum),

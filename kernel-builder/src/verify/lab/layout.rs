@@ -145,6 +145,7 @@ mod tests {
             gradients: vec![],
             held_out: false,
             drawn: false,
+            accumulated: 1,
             sets: vec![],
             trials: vec![],
         }

@@ -209,9 +209,21 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case) -> (ScheduledCase, Vec<Role
         }
     }
     let id = case.id.clone();
-    let held_out = case.held_out;
+    let (held_out, accumulated) = (case.held_out, case.accumulated);
     let (gradients, trials, drawn) = (vec![], vec![], false);
-    (ScheduledCase { id, place, inputs, outputs, gradients, held_out, drawn, sets, trials }, roles)
+    let case = ScheduledCase {
+        id,
+        place,
+        inputs,
+        outputs,
+        gradients,
+        held_out,
+        drawn,
+        accumulated,
+        sets,
+        trials,
+    };
+    (case, roles)
 }
 
 /// Inputs with a dimension over which a product with another input is summed away: `[k, n]` beside `[m, k]`, where no

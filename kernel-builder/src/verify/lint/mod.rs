@@ -162,7 +162,7 @@ fn compute(
     let values = folder.path().join("values");
     files::create_dirs(&values)?;
     let cases = linted.iter().map(|linted| LinterCase {
-        case: linted.scheduled.for_oracle(),
+        case: linted.scheduled.for_oracle(vec![]),
         plain: linted.roles.iter().map(|role| *role == Role::Plain).collect(),
     });
     let job = Job::Linter(LinterJob {

@@ -12,6 +12,7 @@ use super::split::split;
 use super::traced::{TracedGraph, TracedNode, TracedSymbol};
 use crate::spec::op::Values;
 
+mod alike;
 pub(super) mod axes;
 mod call;
 mod composite;
@@ -23,6 +24,7 @@ mod reductions;
 mod scatters;
 mod views;
 
+use alike::alike;
 use call::Call;
 use lowering::{Lowering, written};
 
@@ -131,7 +133,7 @@ fn of_graph(
     for node in &traced.nodes {
         lowering.node(node)?;
     }
-    lowering.finish(traced).map(|program| split(&program))
+    lowering.finish(traced).map(|program| split(&alike(program)))
 }
 
 impl Lowering {

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::choices::Choices;
+use super::least::least;
 use super::lower::{self, Settled};
 use super::plan::plan;
 use super::refusal::{RANDOM, Refusal};
@@ -124,7 +125,15 @@ fn attempt(traced: &TracedGraph, stays: &BTreeSet<String>, choices: &Choices) ->
         let plan = plan(&program, choices)?;
         regions.push(Region { traced: found, axes: of_region, program, plan });
     }
-    let shell = lower::shell(traced, &axes)?;
+    let mut shell = lower::shell(traced, &axes)?;
+    for symbol in &mut shell.symbols {
+        // A call with fewer would be refused by a region in the middle.
+        let needed = regions.iter().flat_map(|Region { program, plan, .. }| {
+            let same = program.symbols.iter().filter(|one| one.name == symbol.name);
+            same.map(|one| least(program, plan, one))
+        });
+        symbol.min = needed.max().unwrap_or(0).max(symbol.min);
+    }
     let summed = rounding::summed(&graph, &cut, &shell, &regions, &axes);
     let roundings = rounding::most(&graph, &cut);
     let steps = cut.steps.clone();

@@ -91,8 +91,13 @@ pub(super) fn most(graph: &Graph<'_>, cut: &Cut) -> u32 {
                     Kind::Stays if node.op != "getitem" && !is_free(node) => 1,
                     _ => 0,
                 };
-                // Attention rounds its weights as well.
-                let own = if node.base() == "scaled_dot_product_attention" { 2 } else { rounds };
+                // Attention rounds its weights as well; on a GPU, a convolution is rounded before its bias is added.
+                let has_bias = || node.arguments.get(2).is_some_and(|bias| !bias.is_null());
+                let own = match node.base() {
+                    "scaled_dot_product_attention" => 2,
+                    "convolution" if has_bias() => 2,
+                    _ => rounds,
+                };
                 (node.operands(), vec![&node.name], own)
             }
             Step::Region(number) => {
