@@ -182,10 +182,10 @@ def with_own_errors(
 ) -> list[torch.Tensor]:
     """Sizes of terms that explain PyTorch's own error `OWN_ERRORS` times, for a package that calls PyTorch's operators.
 
-    A convolution or a product rounds its results, may compute them by an algorithm that loses more than sums do, and spreads NaN
-    its own way; what comes after enlarges that. `terms` are the sizes that were found otherwise, or nothing. PyTorch's error is
-    the larger one of two: that in the real dtype, and that where every operator's result in float64 is off by a random rounding
-    of that dtype, which shows what the next value would have become.
+    A convolution or a product rounds its results, and may compute them by an algorithm that loses more than sums do; what comes
+    after enlarges that. `terms` are the sizes that were found otherwise, or nothing. PyTorch's error is the larger one of two:
+    that in the real dtype, and that where every operator's result in float64 is off by a random rounding of that dtype, which
+    shows what the next value would have become.
     """
     own = [torch.zeros_like(one) for one in exact]
 
@@ -203,7 +203,9 @@ def with_own_errors(
         for _ in range(ROUNDINGS_OF_OPERATORS):
             with RandomRounding(random, roundoff):
                 enlarge(results(function, cast(inputs, torch.float64), scalars))
-    found = [size.mul_(OWN_ERRORS / unit) if unit > 0 else torch.zeros_like(size) for size, unit in zip(own, case.explained)]
+    found = [
+        size.mul_(OWN_ERRORS / unit) if unit > 0 else torch.zeros_like(size) for size, unit in zip(own, case.explained)
+    ]
     return [torch.maximum(one, size) for one, size in zip(terms, found)] if terms else found
 
 

@@ -51,6 +51,7 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 
 const Instance<3> kKernel0[] = {
     {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__nv_bfloat16, 256, 8>)},
+    {{int64_t(Element::kBF16), 512, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__nv_bfloat16, 512, 8>)},
     {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__half, 256, 8>)},
     {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<float, 256, 4>)},
 };

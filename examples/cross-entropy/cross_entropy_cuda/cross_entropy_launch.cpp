@@ -9,6 +9,18 @@
 // template arguments depend on.
 const void* cross_entropy_instance_0(int kernel, const int64_t* key);
 
+// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
+// template arguments depend on.
+const void* cross_entropy_instance_1(int kernel, const int64_t* key);
+
+// The instance of a kernel, compiled with the set 2 of macros; null where there is none. The key is what its
+// template arguments depend on.
+const void* cross_entropy_instance_2(int kernel, const int64_t* key);
+
+// The instance of a kernel, compiled with the set 3 of macros; null where there is none. The key is what its
+// template arguments depend on.
+const void* cross_entropy_instance_3(int kernel, const int64_t* key);
+
 namespace {
 
 using Call = CrossEntropyCall;
@@ -29,12 +41,118 @@ struct Settings {
 // The defaults first.
 constexpr Settings kSettings[] = {
     {0, 16, 256, 4, 1, 0, 264, 4096, 32},
+    {1, 8, 512, 2, 1, 1, 264, 4096, 32},
+    {0, 16, 512, 4, 1, 0, 264, 4096, 32},
+    {2, 16, 512, 2, 1, 0, 264, 4096, 32},
+    {3, 16, 256, 8, 0, 0, 264, 4096, 32},
 };
+
+// What was measured on each device; -1 where nothing was for such a call.
+
+// NVIDIA H100 80GB HBM3
+int settings_0([[maybe_unused]] const Call& call) {
+    if (call.T == Element::kBF16 && call.rows >= 16 && call.rows <= 16 && call.vocabulary >= 128256 && call.vocabulary <= 128256) {
+        return 1;
+    }
+    if (call.T == Element::kBF16 && call.rows >= 4096 && call.rows <= 4096 && call.vocabulary >= 128256 && call.vocabulary <= 128256) {
+        return 2;
+    }
+    if (call.T == Element::kBF16 && call.rows >= 4096 && call.rows <= 4096 && call.vocabulary >= 50257 && call.vocabulary <= 50257) {
+        return 3;
+    }
+    if (call.T == Element::kBF16 && call.rows >= 8192 && call.rows <= 8192 && call.vocabulary >= 32000 && call.vocabulary <= 32000) {
+        return 4;
+    }
+    if (call.T == Element::kBF16 && call.rows >= 8 && call.rows <= 32 && call.vocabulary >= 80286 && call.vocabulary <= 256512) {
+        return 1;
+    }
+    if (call.T == Element::kBF16 && call.rows >= 2048 && call.rows <= 5792 && call.vocabulary >= 80286 && call.vocabulary <= 256512) {
+        return 2;
+    }
+    if (call.T == Element::kBF16 && call.rows >= 2048 && call.rows <= 5792 && call.vocabulary >= 40103 && call.vocabulary <= 80285) {
+        return 3;
+    }
+    if (call.T == Element::kBF16 && call.rows >= 5793 && call.rows <= 16384 && call.vocabulary >= 16000 && call.vocabulary <= 40102) {
+        return 4;
+    }
+    return -1;
+}
+
+struct Device {
+    int capability;
+    int multiprocessors;
+    int (*settings)(const Call&);
+};
+
+constexpr Device kDevices[] = {
+    {90, 132, settings_0},
+};
+
+// The device of this capability with the nearest number of multiprocessors; null where there is none.
+cudaError_t nearest_to(int device, const Device*& nearest) {
+    int major = 0;
+    int minor = 0;
+    int multiprocessors = 0;
+    if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
+        return error;
+    }
+    if (const cudaError_t error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)) {
+        return error;
+    }
+    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
+        return error;
+    }
+    nearest = nullptr;
+    int distance = 0;
+    for (const Device& known : kDevices) {
+        const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
+        if (known.capability == major * 10 + minor && (nearest == nullptr || away < distance)) {
+            nearest = &known;
+            distance = away;
+        }
+    }
+    return cudaSuccess;
+}
+
+// The settings for a call on the current device; the defaults where nothing was measured for it.
+cudaError_t settings_for(const Call& call, const Settings*& found) {
+    found = &kSettings[0];
+    int device = 0;
+    if (const cudaError_t error = cudaGetDevice(&device)) {
+        return error;
+    }
+    // A device stays what it is while the process runs, so each thread looks each up once.
+    struct Known {
+        bool asked;
+        const Device* nearest;
+    };
+    thread_local Known known[16] = {};
+    Known looked_up = {};
+    Known& here = device < 16 ? known[device] : looked_up;
+    if (!here.asked) {
+        if (const cudaError_t error = nearest_to(device, here.nearest)) {
+            return error;
+        }
+        here.asked = true;
+    }
+    const Device* const nearest = here.nearest;
+    const int place = nearest == nullptr ? -1 : nearest->settings(call);
+    if (place >= 0) {
+        found = &kSettings[place];
+    }
+    return cudaSuccess;
+}
 
 const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return cross_entropy_instance_0(kernel, key);
+    case 1:
+        return cross_entropy_instance_1(kernel, key);
+    case 2:
+        return cross_entropy_instance_2(kernel, key);
+    case 3:
+        return cross_entropy_instance_3(kernel, key);
     default:
         return nullptr;
     }
@@ -43,13 +161,19 @@ const void* instance(int space, int kernel, const int64_t* key) {
 } // namespace
 
 void cross_entropy_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) {
-    [[maybe_unused]] const Settings& s = kSettings[0];
+    const Settings* found = nullptr;
+    settings_for(call, found);
+    [[maybe_unused]] const Settings& s = *found;
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
     bytes[0] = call.rows * parts * 2 * 4;
 }
 
 cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
-    const Settings& s = kSettings[0];
+    const Settings* found = nullptr;
+    if (const cudaError_t error = settings_for(call, found)) {
+        return start::fail(failure, error);
+    }
+    const Settings& s = *found;
 
     // What [let] of op.toml names.
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});

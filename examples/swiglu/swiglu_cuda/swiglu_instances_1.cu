@@ -48,11 +48,11 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 }
 
 const Instance<3> kKernel0[] = {
-    {{int64_t(Element::kBF16), 1024, 8}, reinterpret_cast<const void*>(&swiglu_macros_1::swiglu::gated<__nv_bfloat16, 1024, 8, int>)},
+    {{int64_t(Element::kBF16), 128, 4}, reinterpret_cast<const void*>(&swiglu_macros_1::swiglu::gated<__nv_bfloat16, 128, 4, int>)},
 };
 
 const Instance<3> kKernel2[] = {
-    {{int64_t(Element::kBF16), 1024, 1}, reinterpret_cast<const void*>(&swiglu_macros_1::swiglu::gated<__nv_bfloat16, 1024, 1, long long>)},
+    {{int64_t(Element::kBF16), 128, 4}, reinterpret_cast<const void*>(&swiglu_macros_1::swiglu::unaligned<__nv_bfloat16, 128, 4, int>)},
 };
 
 } // namespace

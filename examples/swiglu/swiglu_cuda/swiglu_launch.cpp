@@ -9,6 +9,10 @@
 // template arguments depend on.
 const void* swiglu_instance_0(int kernel, const int64_t* key);
 
+// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
+// template arguments depend on.
+const void* swiglu_instance_1(int kernel, const int64_t* key);
+
 namespace {
 
 using Call = SwigluCall;
@@ -25,12 +29,105 @@ struct Settings {
 // The defaults first.
 constexpr Settings kSettings[] = {
     {0, 16, 256, 2, 0},
+    {1, 8, 128, 1, 0},
 };
+
+// What was measured on each device; -1 where nothing was for such a call.
+
+// NVIDIA H100 80GB HBM3
+int settings_0([[maybe_unused]] const Call& call) {
+    if (call.T == Element::kBF16 && call.hidden >= 11008 && call.hidden <= 11008 && call.rows >= 4096 && call.rows <= 4096) {
+        return 1;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 14336 && call.hidden <= 14336 && call.rows >= 4096 && call.rows <= 4096) {
+        return 1;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 14336 && call.hidden <= 14336 && call.rows >= 512 && call.rows <= 512) {
+        return 1;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 5504 && call.hidden <= 12562 && call.rows >= 2048 && call.rows <= 8192) {
+        return 1;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 12563 && call.hidden <= 28672 && call.rows >= 2048 && call.rows <= 8192) {
+        return 1;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 12563 && call.hidden <= 28672 && call.rows >= 256 && call.rows <= 1024) {
+        return 1;
+    }
+    return -1;
+}
+
+struct Device {
+    int capability;
+    int multiprocessors;
+    int (*settings)(const Call&);
+};
+
+constexpr Device kDevices[] = {
+    {90, 132, settings_0},
+};
+
+// The device of this capability with the nearest number of multiprocessors; null where there is none.
+cudaError_t nearest_to(int device, const Device*& nearest) {
+    int major = 0;
+    int minor = 0;
+    int multiprocessors = 0;
+    if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
+        return error;
+    }
+    if (const cudaError_t error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)) {
+        return error;
+    }
+    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
+        return error;
+    }
+    nearest = nullptr;
+    int distance = 0;
+    for (const Device& known : kDevices) {
+        const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
+        if (known.capability == major * 10 + minor && (nearest == nullptr || away < distance)) {
+            nearest = &known;
+            distance = away;
+        }
+    }
+    return cudaSuccess;
+}
+
+// The settings for a call on the current device; the defaults where nothing was measured for it.
+cudaError_t settings_for(const Call& call, const Settings*& found) {
+    found = &kSettings[0];
+    int device = 0;
+    if (const cudaError_t error = cudaGetDevice(&device)) {
+        return error;
+    }
+    // A device stays what it is while the process runs, so each thread looks each up once.
+    struct Known {
+        bool asked;
+        const Device* nearest;
+    };
+    thread_local Known known[16] = {};
+    Known looked_up = {};
+    Known& here = device < 16 ? known[device] : looked_up;
+    if (!here.asked) {
+        if (const cudaError_t error = nearest_to(device, here.nearest)) {
+            return error;
+        }
+        here.asked = true;
+    }
+    const Device* const nearest = here.nearest;
+    const int place = nearest == nullptr ? -1 : nearest->settings(call);
+    if (place >= 0) {
+        found = &kSettings[place];
+    }
+    return cudaSuccess;
+}
 
 const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return swiglu_instance_0(kernel, key);
+    case 1:
+        return swiglu_instance_1(kernel, key);
     default:
         return nullptr;
     }
@@ -39,7 +136,11 @@ const void* instance(int space, int kernel, const int64_t* key) {
 } // namespace
 
 cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
-    const Settings& s = kSettings[0];
+    const Settings* found = nullptr;
+    if (const cudaError_t error = settings_for(call, found)) {
+        return start::fail(failure, error);
+    }
+    const Settings& s = *found;
 
     // What [let] of op.toml names.
     const int64_t row_bytes = call.hidden * size_of(call.T);

@@ -46,7 +46,9 @@ def oracle_case(
     gradients: list[GradientSpec] | None = None,
 ) -> OracleCase:
     """A case of the schedule."""
-    return OracleCase(id="case", place=0, inputs=inputs, outputs=outputs, gradients=gradients or [], sets=sets)
+    return OracleCase(
+        id="case", place=0, inputs=inputs, outputs=outputs, gradients=gradients or [], explained=[], sets=sets
+    )
 
 
 def oracle_job(folder: str, reference: SourceText, cases: list[OracleCase], **more: Any) -> OracleJob:

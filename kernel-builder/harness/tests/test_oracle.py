@@ -209,6 +209,36 @@ def test_terms_are_sampled_for_short_rows_and_hard_values_alone():
     assert samples_of(4, [torch.zeros(1)]) == 32 and samples_of(4, [torch.zeros(1024, 1024)]) == 4
 
 
+def test_the_own_error_of_pytorchs_operators_explains_twice_as_much():
+    def reference(x: Any, w: Any) -> Any:
+        # The product is rounded, and its square is then off by twice as much.
+        return (x @ w).square()
+
+    plain = oracle_case(
+        [tensor("x", [64, 48], "bf16"), tensor("w", [48, 96], "bf16")], [tensor("y", [64, 96], "bf16")], [input_set()]
+    )
+    given = make_inputs(7, {}, plain, 0)
+
+    def found(case: OracleCase) -> list[Any]:
+        return compute(job(), reference, None, case, 0, given, torch.device("cpu")).values
+
+    unit = 2.0**-8
+    exact, terms = found(replace(plain, explained=[unit]))
+    error = (reference(*given).to(torch.float64) - exact).abs()
+    assert len(found(plain)) == 1
+    assert bool((error > 2 * unit * exact.abs()).any())
+    assert bool((terms * unit >= 2 * error).all())
+    # It is no excuse for another result.
+    assert float((terms * unit).max()) < 0.1 * float(exact.abs().max())
+
+    # Of two values that are rounded to the same one, a softmax may take either.
+    def chosen(x: Any, w: Any) -> Any:
+        return ((x @ w) * 1000).softmax(-1)
+
+    exact, terms = compute(job(), chosen, None, replace(plain, explained=[unit]), 0, given, torch.device("cpu")).values
+    assert bool((exact.isfinite() & terms.isfinite()).all())
+
+
 def test_random_roundings_find_what_another_order_loses_where_values_near_by_round_alike():
     # The gradient of a layer normalisation over pairs is next to nothing, made of terms next to each other.
     def gradient(g: Any, x: Any) -> Any:

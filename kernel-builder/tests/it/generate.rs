@@ -318,9 +318,12 @@ fn tuned_examples_are_what_their_templates_and_settings_give() {
     for name in TUNED_EXAMPLES {
         let made = sandbox.run(&["new", &format!("kernelwright/{name}"), "--template", name, "--no-git"]);
         assert_eq!(made.code, 0, "{}", made.stderr);
-        let settings = format!("{name}/tuned/nvidia-h200.toml");
-        let text = std::fs::read_to_string(examples.join(&settings)).expect("settings of an H200");
-        sandbox.write(&format!("work/{settings}"), &text);
+        let tuned = std::fs::read_dir(examples.join(name).join("tuned")).expect("settings of a GPU");
+        for file in tuned.flatten() {
+            let text = std::fs::read_to_string(file.path()).expect("settings");
+            let settings = format!("work/{name}/tuned/{}", file.file_name().to_string_lossy());
+            sandbox.write(&settings, &text);
+        }
         let done = sandbox.run(&["generate", name]);
         assert_eq!(done.code, 0, "{}", done.stderr);
         assert!(!done.stderr.contains("ignored"), "{}", done.stderr);
