@@ -34,7 +34,7 @@ struct Settings {
     int64_t ahead;
     int64_t stream;
     int64_t spread;
-    int64_t short;
+    int64_t short_row;
     int64_t lanes;
 };
 
@@ -177,7 +177,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
 
     // What [let] of op.toml names.
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
-    const bool by_lanes = parts == 1 && call.vocabulary * size_of(call.T) <= s.short;
+    const bool by_lanes = parts == 1 && call.vocabulary * size_of(call.T) <= s.short_row;
 
     if (parts == 1 && !by_lanes) {
         failure.kernel = "cross_entropy::read_rows";
