@@ -110,6 +110,13 @@ def ways(package, name, tensors):
     """For each way to call: the contenders with their arguments, ours first, and the context of the calls."""
     ours, peers = lambda *given: OURS[name](package, *given), PEERS[name]
     wanting = [tensors[0].clone().requires_grad_(), *tensors[1:]]
+    try:
+        ours(*wanting)
+        has_gradient = True
+    except RuntimeError as error:
+        if "has no gradient" not in str(error):
+            raise
+        has_gradient = False
     eager = {"ours": ours, **peers, "add": lambda x, *_: torch.add(x, x)}
     found = {"plain": (eager, tensors, torch.enable_grad)}
     if name in ("rms_norm", "softmax"):
@@ -118,8 +125,9 @@ def ways(package, name, tensors):
         found["out="] = (given, tensors, torch.enable_grad)
     found["no_grad"] = (eager, wanting, torch.no_grad)
     found["inference"] = (eager, tensors, torch.inference_mode)
-    found["gradient"] = ({"ours": ours, **peers}, wanting, torch.enable_grad)
-    found["backward"] = ({key: backward(call) for key, call in found["gradient"][0].items()}, wanting, torch.enable_grad)
+    if has_gradient:
+        found["gradient"] = ({"ours": ours, **peers}, wanting, torch.enable_grad)
+        found["backward"] = ({key: backward(call) for key, call in found["gradient"][0].items()}, wanting, torch.enable_grad)
     compiled = {key: torch.compile(call, fullgraph=True) for key, call in {"ours": ours, **peers}.items()}
     found["compiled"] = (compiled, tensors, torch.no_grad)
     return found

@@ -167,8 +167,11 @@ def terms_of_short_rows(
 
 # How often every result of an operator is rounded at random to see what an operation loses in the dtype of its results.
 ROUNDINGS_OF_OPERATORS = 2
-# How many times PyTorch's own error a package with PyTorch's operators may be off.
-OWN_ERRORS = 2.0
+# How many times PyTorch's own error a package with PyTorch's operators may be off: times that of an element, and times the
+# root mean square of a row, for of millions of elements some are further off than any that PyTorch's runs have.
+OWN_ERRORS, OWN_MEANS = 2.0, 6.0
+# What is this much smaller than the largest result is left of terms that cancel in float64.
+NOTHING = 2.0**-60
 
 
 def with_own_errors(
@@ -180,7 +183,7 @@ def with_own_errors(
     scalars: Scalars,
     random: torch.Generator,
 ) -> list[torch.Tensor]:
-    """Sizes of terms that explain PyTorch's own error `OWN_ERRORS` times, for a package that calls PyTorch's operators.
+    """Sizes of terms that explain PyTorch's own error several times, for a package that calls PyTorch's operators.
 
     A convolution or a product rounds its results, and may compute them by an algorithm that loses more than sums do; what comes
     after enlarges that. `terms` are the sizes that were found otherwise, or nothing. PyTorch's error is the larger one of two:
@@ -203,9 +206,18 @@ def with_own_errors(
         for _ in range(ROUNDINGS_OF_OPERATORS):
             with RandomRounding(random, roundoff):
                 enlarge(results(function, cast(inputs, torch.float64), scalars))
-    found = [
-        size.mul_(OWN_ERRORS / unit) if unit > 0 else torch.zeros_like(size) for size, unit in zip(own, case.explained)
-    ]
+    found: list[torch.Tensor] = []
+    for size, here, output, unit in zip(own, exact, case.outputs, case.explained):
+        if unit <= 0 or here.numel() == 0:
+            found.append(torch.zeros_like(here))
+            continue
+        values = here.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).abs_()
+        rows = (-1,) if here.dim() else ()
+        share = (size.square().mean(rows, keepdim=True) / values.square().mean(rows, keepdim=True)).sqrt_()
+        share = share.nan_to_num_(nan=0.0, posinf=0.0)
+        least = torch.finfo(DTYPES[output.dtype]).tiny + NOTHING * float(values.max())
+        explained = torch.maximum(size.mul_(OWN_ERRORS), values.mul_(share).mul_(OWN_MEANS)).clamp_(min=least)
+        found.append(explained.div_(unit))
     return [torch.maximum(one, size) for one, size in zip(terms, found)] if terms else found
 
 

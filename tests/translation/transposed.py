@@ -1,4 +1,4 @@
-"""Functions whose results have other neighbors than some of the tensors that they take."""
+"""Functions whose results have other neighbors than some of the tensors that they take, or elements at computed places."""
 
 import torch
 import torch.nn.functional as F

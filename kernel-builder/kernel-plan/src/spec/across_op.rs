@@ -27,6 +27,7 @@ const VISITS: u64 = 1_000_000;
 /// Everything that is wrong; the file has no other error.
 pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
     let mut problems = unused(op);
+    problems.extend(words_of_cpp(op));
     problems.extend(all_held_out(op));
     problems.extend(leading(op));
     problems.extend(seeds(op));
@@ -50,6 +51,34 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
         }
     }
     failures.problems
+}
+
+/// Words of C++ that Python has as names.
+const WORDS_OF_CPP: &str = "alignas alignof and_eq asm auto bitand bitor bool case catch char compl concept const consteval \
+    constexpr constinit const_cast co_await co_return co_yield decltype default delete do double dynamic_cast enum explicit \
+    export extern float friend goto inline int long mutable namespace new noexcept not_eq nullptr operator or_eq private \
+    protected public register reinterpret_cast requires short signed sizeof static static_assert static_cast struct switch \
+    template this thread_local throw typedef typeid typename union unsigned using virtual void volatile wchar_t xor xor_eq";
+
+/// The names in generated code are those of op.toml, so none can be a word of C++.
+fn words_of_cpp(op: &OpSpec) -> Vec<Problem> {
+    if op.launch.is_none() && op.cpu.is_none() {
+        return vec![];
+    }
+    let axes = op.axes.iter().map(|axis| ("an axis", &axis.name));
+    let inputs = op.inputs.iter().map(|input| ("a tensor", &input.tensor.name));
+    let outputs = op.outputs.iter().map(|output| ("a tensor", &output.tensor.name));
+    let scalars = op.scalars.iter().map(|scalar| ("a scalar", &scalar.name));
+    let tunables = op.tune.tunables.iter().map(|tunable| ("a tunable", &tunable.name));
+    let named = axes.chain(inputs).chain(outputs).chain(scalars).chain(tunables);
+    let taken = named.filter(|(_, name)| WORDS_OF_CPP.split_whitespace().any(|word| word == name.value.as_str()));
+    taken
+        .map(|(what, name)| {
+            let message = format!("{what} is named `{}`, which is a word of C++", name.value);
+            let help = format!("the generated code uses the name; rename it, for example to `{}_`", name.value);
+            Problem::error(codes::BAD_VALUE, message).help(help).at(&op.file, &name.span, "a word of C++")
+        })
+        .collect()
 }
 
 /// A leading axis stands for several, so a shape can only begin with it, and only one can be told apart from the others.

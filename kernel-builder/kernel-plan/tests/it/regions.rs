@@ -63,7 +63,8 @@ fn a_region_has_the_lengths_of_its_own_tensors() {
     assert!(region.op.contains(input), "{}", region.op);
     // What the convolution sums are its channels and the places of its window, 8 * 3 * 3.
     assert!(whole.op.contains("length = \"72 + "), "{}", whole.op);
-    assert!(whole.op.contains("roundings = 2"), "{}", whole.op);
+    // The convolution is rounded, its sum with the bias, and the result of the region.
+    assert!(whole.op.contains("roundings = 3"), "{}", whole.op);
 }
 
 /// op.toml cannot say `(height - 3) / 2 + 1`, but it can say 3.

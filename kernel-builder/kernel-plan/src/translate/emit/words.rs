@@ -21,7 +21,7 @@ short signed sizeof static struct switch template this throw true try typedef ty
 volatile while xor y0 y1 yn j0 j1 jn abs div exp log sin cos tan floor ceil round pow sqrt min max erf tanh \
 acos asin atan sinh cosh log2 log10 log1p exp2 expm1 fmod remainder trunc signbit gamma index time \
 infinity not_a_number is_nan is_infinite magnitude sign_of maximum minimum exponential exponential_less_one \
-power_of_two logarithm logarithm_of_one_plus logarithm_2 logarithm_10 power square_root inverse_root logistic \
+power_of_two logarithm logarithm_of_one_plus logarithm_2 logarithm_10 power sum_alike difference_alike square_root inverse_root logistic \
 error_function error_complement sine cosine tangent arcsine arccosine arctangent arctangent2 hyperbolic_sine \
 hyperbolic_cosine hyperbolic_tangent philox random_bits area_sine area_cosine area_tangent rounded rounded_down rounded_up \
 across bands groups neighbors outside tile tiles own instance instances is_one first step end left share elements parts part i quotient scanned so_far before start steps_of truncated_float truncated remainder_of floor_quotient fmod_of mean_of number put load store element fetch keep keep_one \
