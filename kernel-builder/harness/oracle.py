@@ -166,10 +166,10 @@ def terms_of_short_rows(
 
 
 # How often every result of an operator is rounded at random to see what an operation loses in the dtype of its results.
-ROUNDINGS_OF_OPERATORS = 2
+ROUNDINGS_OF_OPERATORS = 4
 # How many times PyTorch's own error a package with PyTorch's operators may be off: times that of an element, and times the
 # root mean square of a row, for of millions of elements some are further off than any that PyTorch's runs have.
-OWN_ERRORS, OWN_MEANS = 2.0, 6.0
+OWN_ERRORS, OWN_MEANS = 4.0, 6.0
 # What is this much smaller than the largest result is left of terms that cancel in float64.
 NOTHING = 2.0**-60
 
@@ -216,8 +216,9 @@ def with_own_errors(
         share = (size.square().mean(rows, keepdim=True) / values.square().mean(rows, keepdim=True)).sqrt_()
         share = share.nan_to_num_(nan=0.0, posinf=0.0)
         least = torch.finfo(DTYPES[output.dtype]).tiny + NOTHING * float(values.max())
-        explained = torch.maximum(size.mul_(OWN_ERRORS), values.mul_(share).mul_(OWN_MEANS)).clamp_(min=least)
-        found.append(explained.div_(unit))
+        explained = torch.maximum(size.mul_(OWN_ERRORS), (values * share).mul_(OWN_MEANS)).clamp_(min=least)
+        # On top of the rounding of the result.
+        found.append(explained.div_(unit).add_(values))
     return [torch.maximum(one, size) for one, size in zip(terms, found)] if terms else found
 
 

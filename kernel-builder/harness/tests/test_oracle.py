@@ -209,7 +209,7 @@ def test_terms_are_sampled_for_short_rows_and_hard_values_alone():
     assert samples_of(4, [torch.zeros(1)]) == 32 and samples_of(4, [torch.zeros(1024, 1024)]) == 4
 
 
-def test_the_own_error_of_pytorchs_operators_explains_twice_as_much():
+def test_the_own_error_of_pytorchs_operators_explains_a_multiple_of_it():
     def reference(x: Any, w: Any) -> Any:
         # The product is rounded, and its square is then off by twice as much.
         return (x @ w).square()
@@ -229,7 +229,7 @@ def test_the_own_error_of_pytorchs_operators_explains_twice_as_much():
     assert bool((error > 2 * unit * exact.abs()).any())
     assert bool((terms * unit >= 2 * error).all())
     # It is no excuse for another result.
-    assert float((terms * unit).max()) < 0.1 * float(exact.abs().max())
+    assert float((terms * unit).max()) < 0.2 * float(exact.abs().max())
 
     # Of two values that are rounded to the same one, a softmax may take either.
     def chosen(x: Any, w: Any) -> Any:

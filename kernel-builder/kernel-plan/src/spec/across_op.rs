@@ -71,11 +71,13 @@ fn words_of_cpp(op: &OpSpec) -> Vec<Problem> {
     let scalars = op.scalars.iter().map(|scalar| ("a scalar", &scalar.name));
     let tunables = op.tune.tunables.iter().map(|tunable| ("a tunable", &tunable.name));
     let named = axes.chain(inputs).chain(outputs).chain(scalars).chain(tunables);
-    let taken = named.filter(|(_, name)| WORDS_OF_CPP.split_whitespace().any(|word| word == name.value.as_str()));
+    let taken =
+        named.filter(|(_, name)| WORDS_OF_CPP.split_whitespace().any(|word| word == name.value.as_str()));
     taken
         .map(|(what, name)| {
             let message = format!("{what} is named `{}`, which is a word of C++", name.value);
-            let help = format!("the generated code uses the name; rename it, for example to `{}_`", name.value);
+            let help =
+                format!("the generated code uses the name; rename it, for example to `{}_`", name.value);
             Problem::error(codes::BAD_VALUE, message).help(help).at(&op.file, &name.span, "a word of C++")
         })
         .collect()

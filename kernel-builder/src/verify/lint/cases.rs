@@ -211,18 +211,8 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case) -> (ScheduledCase, Vec<Role
     let id = case.id.clone();
     let (held_out, accumulated) = (case.held_out, case.accumulated);
     let (gradients, trials, drawn) = (vec![], vec![], false);
-    let case = ScheduledCase {
-        id,
-        place,
-        inputs,
-        outputs,
-        gradients,
-        held_out,
-        drawn,
-        accumulated,
-        sets,
-        trials,
-    };
+    let case =
+        ScheduledCase { id, place, inputs, outputs, gradients, held_out, drawn, accumulated, sets, trials };
     (case, roles)
 }
 

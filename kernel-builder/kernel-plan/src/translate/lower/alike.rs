@@ -40,7 +40,8 @@ pub(super) fn alike(mut program: Program) -> Program {
 /// The floats that a value compares for equality, unless one is a number.
 fn compared(value: &Value, program: &Program) -> Vec<ValueId> {
     let Kind::Pointwise(Op::Equal | Op::NotEqual, of) = &value.kind else { return Vec::new() };
-    let is_variable = |one: &ValueId| !matches!(program.values[*one].kind, Kind::Number(_) | Kind::Quantity(_));
+    let is_variable =
+        |one: &ValueId| !matches!(program.values[*one].kind, Kind::Number(_) | Kind::Quantity(_));
     let is_float = |one: &ValueId| program.values[*one].class == Class::Float;
     if of.iter().all(|one| is_variable(one) && is_float(one)) { of.clone() } else { Vec::new() }
 }
