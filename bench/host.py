@@ -181,7 +181,8 @@ def main():
         parser.error("there is no GPU; --cpu measures packages for the processor")
     torch.set_num_threads(1)
     device = "cpu" if options.cpu else "cuda"
-    about = {**machine.described(), "device": "cpu" if options.cpu else torch.cuda.get_device_name(), "torch": torch.__version__}
+    name = "cpu" if options.cpu else torch.cuda.get_device_name()
+    about = {**machine.described(), "device": name, "torch": torch.__version__}
     lines = []
     for folder in options.folders:
         for line in measured(folder.resolve(), device):

@@ -219,7 +219,7 @@ def on_gpu(project):
     import torch
 
     release = ".".join(torch.__version__.split(".")[:2])
-    return [project, "--toolchain", "system", "--all", "--selector", f"torch:{release} and cuda:{torch.version.cuda}"]
+    return [project, "--toolchain", "system", "--all", "--selector", f"torch:{release} and cuda:{torch.version.cuda} and abi:stable"]
 
 
 def gpus():
