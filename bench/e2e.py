@@ -217,7 +217,16 @@ def graphed(model, facts, options, count):
         position = torch.full((1,), context, device=options.device, dtype=torch.long)
         places = position.expand(count, 1)
         given = {"input_ids": step, "position_ids": places, "past_key_values": cache, "cache_position": position}
-        call = functools.partial(model, **given, use_cache=True, logits_to_keep=1)
+        # Caches of transformers 5 count their tokens on the device, and a step adds one.
+        counts = [getattr(one, "cumulative_length", None) for one in cache.layers]
+        counts = [one for one in counts if isinstance(one, torch.Tensor)]
+
+        def call():
+            if counts:
+                torch._foreach_zero_(counts)
+                torch._foreach_add_(counts, context)
+            model(**given, use_cache=True, logits_to_keep=1)
+
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -284,8 +293,14 @@ def resampled(ratios):
     return {"ratio": round(statistics.median(ratios), 4), "low": round(medians[50], 4), "high": round(medians[1949], 4)}
 
 
-def contenders(model, switch, phase, options):
-    """The calls of a phase by name, each with whether the packages are in the model."""
+def in_a_line(error):
+    """An error in a few words."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
+
+
+def contenders(model, switch, phase, failed, options):
+    """The calls of a phase by name, each with whether the packages are in the model; `failed` gets what cannot be captured."""
     run = phase.make()
     found = {"eager": (lambda: run(model), False), "kernels": (lambda: run(model), True)}
     if options.compile:
@@ -294,7 +309,11 @@ def contenders(model, switch, phase, options):
     if phase.graph is not None and options.device == "cuda":
         for title, on in (("graph", False), ("graph + kernels", True)):
             switch.put(on)
-            replay = phase.graph()
+            try:
+                replay = phase.graph()
+            except Exception as error:  # not every version of a library can be captured
+                failed[title] = in_a_line(error)
+                continue
             found[title] = (lambda replay=replay: replay(model), on)
     return found
 
@@ -303,7 +322,7 @@ def measured(model, switch, phase, options):
     """The line of a phase."""
     found, memory, failed = {}, {}, {}
     with torch.enable_grad() if phase.trains else torch.no_grad():
-        calls = contenders(model, switch, phase, options)
+        calls = contenders(model, switch, phase, failed, options)
         for title, (call, on) in list(calls.items()):
             switch.put(on)
             if options.device == "cuda":
@@ -313,7 +332,7 @@ def measured(model, switch, phase, options):
                     call()
                 synchronize(options)
             except Exception as error:  # a model that torch.compile does not take is measured without it
-                failed[title] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+                failed[title] = in_a_line(error)
                 del calls[title]
                 continue
             memory[title] = torch.cuda.max_memory_allocated() if options.device == "cuda" else None
