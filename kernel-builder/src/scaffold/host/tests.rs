@@ -154,12 +154,13 @@ fn every_template_has_a_whole_project_for_either_framework() {
         there.then(|| name.clone())
     };
     let names: Vec<String> = torch.iter().filter_map(injectable).collect();
-    // Neither what has layers, nor what takes two tensors of a model, has several results or overwrites one.
+    // Nothing that takes two tensors of a model, has several results or overwrites one.
     for (name, expected) in [
         ("group-norm", true),
         ("row-sum", true),
         ("elementwise", true),
-        ("rms-norm", false),
+        ("rms-norm", true),
+        ("swiglu", true),
         ("add-rms-norm", false),
         ("cross-entropy", false),
         ("rope", false),
