@@ -27,7 +27,6 @@ A second start with the same --out goes on where the first one ended. Needs torc
 
 import argparse
 import copy
-import functools
 import gc
 import importlib
 import importlib.util
@@ -37,14 +36,16 @@ import statistics
 import sys
 import time
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import machine  # noqa: E402
 
-import torch  # noqa: E402
+try:
+    import torch
+except ImportError:
+    sys.exit("e2e.py needs PyTorch: run it with a Python that imports torch")
+from phases import phases, tokens  # noqa: E402
 
 MODELS = Path(__file__).parent / "models"
 #: What each contender is compared with.
@@ -72,7 +73,7 @@ def fail(text):
 
 
 def read(options):
-    """The file of a model, with the sizes of --small where these are asked for."""
+    """What the file of a model says; with --small, the sizes of a small one."""
     path = MODELS / f"{options.model}.toml"
     if not path.exists():
         fail(f"no such model: {options.model}; there are {', '.join(sorted(one.stem for one in MODELS.glob('*.toml')))}")
@@ -96,10 +97,15 @@ def made(facts, options):
         file, function = options.model.rsplit(":", 1)
         spec = importlib.util.spec_from_file_location("person", file)
         if spec is None or not Path(file).exists():
-            fail(f"no such file: {file}")
+            fail(f"no such Python file: {file}")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        model, arguments = getattr(module, function)()
+        if not hasattr(module, function):
+            fail(f"{file} has no function `{function}`; it must return a module and the arguments of a call")
+        returned = getattr(module, function)()
+        if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], torch.nn.Module)):
+            fail(f"`{function}` of {file} must return a module and the arguments of a call: (module, [tensor, ...])")
+        model, arguments = returned
         return model.to(options.device), [one.to(options.device) for one in arguments]
     try:
         library = importlib.import_module(facts["library"])
@@ -160,111 +166,6 @@ class Switch:
                 module.forward = self.before[name]
             else:
                 vars(module).pop("forward", None)
-
-
-# Phases
-
-
-def tokens(facts, count, length, device):
-    generator = torch.Generator().manual_seed(1)
-    return torch.randint(facts["values"]["vocab_size"], (count, length), generator=generator).to(device)
-
-
-def prefill(model, facts, options, length):
-    ids = tokens(facts, 1, length, options.device)
-    return lambda called: called(input_ids=ids, use_cache=False, logits_to_keep=1)
-
-
-def forward(model, facts, options, count):
-    size = facts["values"]["image_size"]
-    images = torch.randn(count, 3, size, size, device=options.device, dtype=options.dtype)
-    return lambda called: called(pixel_values=images)
-
-
-def decode(model, facts, options, count):
-    """A step with a dynamic cache, which is cut back after it."""
-    context = facts["phases"]["context"]
-    ids, step = tokens(facts, count, context, options.device), tokens(facts, count, 1, options.device)
-    with torch.no_grad():
-        cache = model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
-
-    def run(called):
-        called(input_ids=step, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        cache.crop(-1)
-
-    return run
-
-
-def train(model, facts, options, count, length):
-    ids = tokens(facts, count, length, options.device)
-
-    def run(called):
-        called(input_ids=ids, labels=ids, use_cache=False).loss.backward()
-        model.zero_grad(set_to_none=True)
-
-    return run
-
-
-def graphed(model, facts, options, count):
-    """A replay of a decode step with a static cache."""
-    from transformers import StaticCache
-
-    context = facts["phases"]["context"]
-    ids, step = tokens(facts, count, context, options.device), tokens(facts, count, 1, options.device)
-    with torch.no_grad():
-        cache = StaticCache(config=model.config, max_cache_len=context + 8)
-        model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        position = torch.full((1,), context, device=options.device, dtype=torch.long)
-        places = position.expand(count, 1)
-        given = {"input_ids": step, "position_ids": places, "past_key_values": cache, "cache_position": position}
-        # Caches of transformers 5 count their tokens on the device, and a step adds one.
-        counts = [getattr(one, "cumulative_length", None) for one in cache.layers]
-        counts = [one for one in counts if isinstance(one, torch.Tensor)]
-
-        def call():
-            if counts:
-                torch._foreach_zero_(counts)
-                torch._foreach_add_(counts, context)
-            model(**given, use_cache=True, logits_to_keep=1)
-
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                call()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            call()
-    return lambda _: graph.replay()
-
-
-@dataclass(frozen=True)
-class Phase:
-    """What is timed."""
-
-    title: str
-    #: Returns a function that calls what it is given.
-    make: Callable[[], Callable]
-    #: The same as a replayed CUDA graph, where there is one.
-    graph: Callable[[], Callable] | None = None
-    trains: bool = False
-
-
-def phases(model, facts, arguments, options):
-    """The phases of a model; a person's module has one."""
-    if facts is None:
-        yield Phase("forward", lambda: lambda called: called(*arguments))
-        return
-    makers = {"prefill": prefill, "decode": decode, "train": train, "forward": forward}
-    for name, all_sizes in facts["phases"].items():
-        if name == "context":
-            continue
-        for sizes in all_sizes:
-            given = (model, facts, options, *(sizes if isinstance(sizes, list) else [sizes]))
-            title = " ".join(map(str, [name, *given[3:]]))
-            graph = functools.partial(graphed, *given) if name == "decode" else None
-            yield Phase(title, functools.partial(makers[name], *given), graph, trains=name == "train")
 
 
 # Times

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a call of a built package costs the processor, beside PyTorch's own operators.
+"""How long the processor takes for a call of a built package, beside PyTorch's own operators.
 
     python3 bench/host.py FOLDER... [--out FILE] [--cpu]
 
@@ -26,8 +26,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import machine  # noqa: E402
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    sys.exit("host.py needs PyTorch: run it with a Python that imports torch")
 
 ROWS, LENGTH, ROUNDS, CALLS = 4, 64, 31, 200
 COLD = """
@@ -65,6 +68,8 @@ PEERS = {
 
 def named(folder):
     """The name of the package in a folder: its own, or that of the folder with the operation inside."""
+    if not (Path(folder) / "__init__.py").exists():
+        sys.exit(f"no package in {folder}: name a folder with __init__.py, such as build/VARIANT")
     text = (Path(folder) / "__init__.py").read_text(encoding="utf-8")
     found = [name for name in OURS if f"def {name}(" in text]
     if not found:
