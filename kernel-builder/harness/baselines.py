@@ -18,7 +18,7 @@ from typing import Any
 import cublaslt
 from operands import Case, Rotation, tensors
 from protocol_bench import BaselineJob, LeftOut
-from referee import exact_results, times, worst_excess
+from referee import exact_results, own_results, times, worst_excess
 
 NAMES = ("eager", "fused", "compile", "compile-max", "cublaslt", "cublaslt-tuned", "cublaslt-turned", "copy", "peak")
 MAXIMUM = "max-autotune-no-cudagraphs"
@@ -106,6 +106,7 @@ class Enlisting:
         (row,) = case.rotation(station.sets).fresh(0, 1)
         self.row: list[Any] = [tensor.clone() if tensor is not None else None for tensor in row]
         self.exact = exact_results(torch, job, reference, case, self.row)
+        self.own = own_results(torch, job, reference, case, self.row, len(self.exact))
 
     def skip(self, name: str, reason: str) -> None:
         """Leaves a baseline out."""
@@ -132,8 +133,8 @@ class Enlisting:
                 return self.skip(name, "torch.compile needs Python.h for the processor: apt install python3-dev")
             return self.skip(name, said(error))
         excess = 0.0
-        for exact, got in zip(self.exact, tensors(call(row or self.row))):
-            excess = max(excess, worst_excess(self.torch, self.case, self.job.tolerance, exact, got))
+        for exact, got, own in zip(self.exact, tensors(call(row or self.row)), self.own):
+            excess = max(excess, worst_excess(self.torch, self.case, self.job.tolerance, exact, got, own))
         if excess > WRONG:
             for held in (self.station.calls, self.station.arguments):
                 held.pop(name, None)

@@ -32,6 +32,7 @@ from inputs import (
 )
 from lanes import side_by_side
 from masks import remember
+from own_errors import explained
 from precision import keep_float32
 from protocol import TensorSpec
 from protocol_verify import (
@@ -167,11 +168,6 @@ def terms_of_short_rows(
 
 # How often every result of an operator is rounded at random to see what an operation loses in the dtype of its results.
 ROUNDINGS_OF_OPERATORS = 4
-# How many times PyTorch's own error a package with PyTorch's operators may be off: times that of an element, and times the
-# root mean square of a row, for of millions of elements some are further off than any that PyTorch's runs have.
-OWN_ERRORS, OWN_MEANS = 4.0, 6.0
-# What is this much smaller than the largest result is left of terms that cancel in float64.
-NOTHING = 2.0**-60
 
 
 def with_own_errors(
@@ -212,13 +208,8 @@ def with_own_errors(
             found.append(torch.zeros_like(here))
             continue
         values = here.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).abs_()
-        rows = (-1,) if here.dim() else ()
-        share = (size.square().mean(rows, keepdim=True) / values.square().mean(rows, keepdim=True)).sqrt_()
-        share = share.nan_to_num_(nan=0.0, posinf=0.0)
-        least = torch.finfo(DTYPES[output.dtype]).tiny + NOTHING * float(values.max())
-        explained = torch.maximum(size.mul_(OWN_ERRORS), (values * share).mul_(OWN_MEANS)).clamp_(min=least)
         # On top of the rounding of the result.
-        found.append(explained.div_(unit).add_(values))
+        found.append(explained(size, here, torch.finfo(DTYPES[output.dtype]).tiny).div_(unit).add_(values))
     return [torch.maximum(one, size) for one, size in zip(terms, found)] if terms else found
 
 

@@ -37,6 +37,8 @@ class Tolerance:
     accumulate: Dtype
     # Roundings to the output's dtype.
     roundings: int
+    # Whether several times what PyTorch itself is off are allowed, for a package that calls its operators.
+    own_errors: bool
 
 
 @dataclass(frozen=True)

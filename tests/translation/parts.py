@@ -99,3 +99,21 @@ class StridedTail(torch.nn.Module):
 
 def example_inputs_StridedTail():
     return (torch.randn(2, 8, 7, 11),)
+
+
+class PooledTail(torch.nn.Module):
+    """Poolings of every kind behind convolutions, of which those with large windows stay PyTorch's."""
+
+    def __init__(self, channels: int = 8):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(channels, 12, 3)
+        self.deconv = torch.nn.ConvTranspose2d(12, 6, 2, stride=2)
+
+    def forward(self, x):
+        y = F.max_pool2d(F.gelu(self.conv(x)), 2) * 0.5
+        y = F.avg_pool2d(torch.tanh(self.deconv(y)), 3, stride=2, padding=1)
+        return torch.sigmoid(F.max_pool2d(y, 5, stride=1, padding=2, dilation=1)) + y
+
+
+def example_inputs_PooledTail():
+    return (torch.randn(2, 8, 12, 14),)

@@ -96,3 +96,40 @@ def to_the_smallest(x):
     """Its gradient goes to the elements that are equal to the smallest, which several kernels compute."""
     normal = F.layer_norm(torch.sigmoid(x.transpose(1, 0).mean(-2, keepdim=True)), (x.shape[0],))
     return normal.amin(-1, keepdim=True) * 1.5
+
+
+def example_inputs_pooled_gelu():
+    return (torch.randn(3, 5, 9, 14),)
+
+
+def pooled_gelu(x):
+    """Windows of 2 by 2 of what is computed."""
+    return F.max_pool2d(F.gelu(x), 2) * 2
+
+
+def example_inputs_pooled_border():
+    return (torch.randn(3, 5, 9, 14),)
+
+
+def pooled_border(x):
+    """Windows that overlap, and reach over the border."""
+    return torch.tanh(F.max_pool2d(x, 3, stride=2, padding=1)) + F.avg_pool2d(x, 3, stride=2, padding=1)
+
+
+def example_inputs_pooled_volume():
+    return (torch.randn(2, 3, 5, 6, 8),)
+
+
+def pooled_volume(x):
+    """Means and maxima of cubes, with gaps in the windows."""
+    y = F.avg_pool3d(torch.relu(x), 2) + F.max_pool3d(x, 2, stride=2)
+    return y.sum(dim=(2, 3, 4)) + F.max_pool3d(x, (1, 2, 2), stride=1, dilation=(1, 2, 3)).amax(dim=(2, 3, 4))
+
+
+def example_inputs_every_other():
+    return (torch.randn(6, 11),)
+
+
+def every_other(x):
+    """Sums of every other element, whose number no axis is."""
+    return x[:, ::2].sum(1) * 0.5

@@ -276,6 +276,15 @@ def test_what_is_handed_on_is_not_rounded():
     assert 0 < float(((rounded - x) / x).abs().max()) <= 2.0**-24
 
 
+def test_a_convolution_is_rounded_before_its_bias_is_added():
+    x, weight = torch.full((1, 1, 64), 4096.0).double(), torch.ones(1, 1, 1).double()
+    for bias, size in ((torch.full((1,), -4096.0).double(), 4096.0), (None, 4096.0)):
+        with RandomRounding(torch.Generator().manual_seed(1)):
+            rounded = torch.nn.functional.conv1d(x, weight, bias)
+        error = rounded if bias is not None else rounded - 4096
+        assert 0 < float(error.abs().max()) <= size * 2.0**-24
+
+
 def test_roundings_do_not_depend_on_how_a_result_lies_in_memory(monkeypatch: pytest.MonkeyPatch):
     x = torch.randn(60, 50, dtype=torch.float64)
 

@@ -12,8 +12,8 @@ use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec::op::{Device, Purpose};
 use kernel_plan::spec::parse_op;
 use kernel_plan::translate::{
-    Choices, Part, Plan, Program, Project, Refusal, TracedGraph, agree, divide, emit, emit_whole, lower,
-    lower_gradient, plan,
+    Choices, FixedAxis, Part, Plan, Program, Project, Refusal, TracedGraph, agree, divide, emit, emit_whole,
+    lower, lower_gradient, plan,
 };
 use kernel_plan::units::{Dtype, PythonName};
 use serde_json::{Value, json};
@@ -45,17 +45,23 @@ fn parts(name: &str, graph: &TracedGraph) -> Result<Value, Refusal> {
     Ok(json!({ "op": whole.op, "forward": whole.forward, "regions": regions.collect::<Vec<_>>() }))
 }
 
+/// The files of a program.
+fn forward(name: &str, program: &Program, plan: &Plan) -> Result<Value, Refusal> {
+    let emitted = emit(program, plan, &project(name))?;
+    let kernels: Vec<&str> = plan.kernels.iter().map(|kernel| kernel.form().words()).collect();
+    Ok(json!({ "op": emitted.op, "cuda": emitted.cuda, "body": emitted.body, "kernels": kernels }))
+}
+
+fn refused(refusal: &Refusal) -> Value {
+    json!({ "refused": refusal.what, "op_name": refusal.op, "line": refusal.line })
+}
+
 /// The files of a program, or the reason why there are none.
 fn files(name: &str, planned: &Result<(Program, Plan), Refusal>) -> Value {
-    let made = |(program, plan): &(Program, Plan)| -> Result<Value, Refusal> {
-        let emitted = emit(program, plan, &project(name))?;
-        let kernels: Vec<&str> = plan.kernels.iter().map(|kernel| kernel.form().words()).collect();
-        Ok(json!({ "op": emitted.op, "cuda": emitted.cuda, "body": emitted.body, "kernels": kernels }))
-    };
-    let outcome = planned.as_ref().map_err(Refusal::clone).and_then(made);
-    outcome.unwrap_or_else(
-        |refusal| json!({ "refused": refusal.what, "op_name": refusal.op, "line": refusal.line }),
-    )
+    let outcome = planned.as_ref().map_err(Refusal::clone);
+    outcome
+        .and_then(|(program, plan)| forward(name, program, plan))
+        .unwrap_or_else(|refusal| refused(&refusal))
 }
 
 /// The kernel launches of an op.toml with default settings, for each set of lengths; null for lengths that it does not take.
@@ -90,6 +96,33 @@ fn launches(text: &str, lengths: Vec<BTreeMap<String, u64>>) -> Result<Value, Bo
     Ok(found.into())
 }
 
+/// The files of a function and of its gradient, or an axis that always has to have the length of the example.
+fn answer(name: &str, graph: &TracedGraph, gradient: Option<&TracedGraph>) -> Result<Value, FixedAxis> {
+    let mut function = planned(lower(graph));
+    let gradient = gradient.map(|gradient| {
+        let mut found = planned(lower_gradient(gradient, graph));
+        if let (Ok(function), Ok(found)) = (&mut function, &mut found) {
+            agree((&mut function.0, &function.1), (&mut found.0, &found.1));
+        }
+        files(&format!("{name}_backward"), &found)
+    });
+    let made =
+        function.as_ref().map_err(Refusal::clone).and_then(|(program, plan)| forward(name, program, plan));
+    // What stays PyTorch's is told of, if nothing can be translated beside it.
+    let made = made.or_else(|refusal| match parts(name, graph) {
+        Err(other) if !other.wants_lengths() => Err(refusal),
+        outcome => outcome,
+    });
+    let forward = match made {
+        Ok(files) => files,
+        Err(refusal) => match FixedAxis::after(&refusal, graph) {
+            Some(axis) => return Err(axis),
+            None => refused(&refusal),
+        },
+    };
+    Ok(json!({ "name": name, "forward": forward, "gradient": gradient }))
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let graphs: Vec<Value> = serde_json::from_reader(std::io::stdin())?;
     let mut answers = Vec::new();
@@ -99,24 +132,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let name = one["name"].as_str().ok_or("a graph without a name")?;
-        let graph: TracedGraph = serde_json::from_value(one["graph"].clone())?;
-        let mut function = planned(lower(&graph));
-        let mut gradient = None;
-        if !one["gradient"].is_null() {
-            let traced: TracedGraph = serde_json::from_value(one["gradient"].clone())?;
-            let mut found = planned(lower_gradient(&traced, &graph));
-            if let (Ok(function), Ok(found)) = (&mut function, &mut found) {
-                agree((&mut function.0, &function.1), (&mut found.0, &found.1));
+        let mut graph: TracedGraph = serde_json::from_value(one["graph"].clone())?;
+        let mut gradient: Option<TracedGraph> = serde_json::from_value(one["gradient"].clone())?;
+        answers.push(loop {
+            match answer(name, &graph, gradient.as_ref()) {
+                Ok(answer) => break answer,
+                Err(axis) => {
+                    graph.fix(&axis);
+                    gradient.iter_mut().for_each(|gradient| gradient.fix(&axis));
+                }
             }
-            gradient = Some(files(&format!("{name}_backward"), &found));
-        }
-        let forward = match &function {
-            Ok(_) => files(name, &function),
-            // What stays PyTorch's is told of, if nothing can be translated beside it.
-            Err(_) => parts(name, &graph).unwrap_or_else(|_| files(name, &function)),
-        };
-        let answer = json!({ "name": name, "forward": forward, "gradient": gradient });
-        answers.push(answer);
+        });
     }
     println!("{}", Value::Array(answers));
     Ok(())

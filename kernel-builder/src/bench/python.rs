@@ -38,9 +38,10 @@ const HARNESS: [(&str, &str); 11] = [
     ("wire.py", include_str!("../../harness/wire.py")),
 ];
 /// What only the process without a candidate gets.
-const OF_BASELINES: [(&str, &str); 4] = [
+const OF_BASELINES: [(&str, &str); 5] = [
     ("baselines.py", include_str!("../../harness/baselines.py")),
     ("cublaslt.py", include_str!("../../harness/cublaslt.py")),
+    ("own_errors.py", include_str!("../../harness/own_errors.py")),
     ("referee.py", include_str!("../../harness/referee.py")),
     ("sources.py", include_str!("../../harness/sources.py")),
 ];

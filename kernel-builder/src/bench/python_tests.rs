@@ -86,7 +86,7 @@ fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, 
             fused: None,
         },
         without: vec!["compile".to_owned()],
-        tolerance: Tolerance { accumulate: Dtype::F32, roundings: 1 },
+        tolerance: Tolerance { accumulate: Dtype::F32, roundings: 1, own_errors: false },
     });
     let candidate = Job::Candidate(KernelJob {
         device: "cpu".to_owned(),

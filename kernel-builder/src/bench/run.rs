@@ -81,6 +81,7 @@ impl Subject<'_> {
             tolerance: Tolerance {
                 accumulate: tolerance.accumulate.value,
                 roundings: tolerance.roundings.value.into(),
+                own_errors: self.op.forward.is_some(),
             },
         })
     }

@@ -56,6 +56,8 @@ pub(crate) struct Tolerance {
     pub accumulate: Dtype,
     /// Roundings to the output's dtype.
     pub roundings: u64,
+    /// Whether several times what PyTorch itself is off are allowed, for a package that calls its operators.
+    pub own_errors: bool,
 }
 
 /// Times the function of a package.

@@ -217,7 +217,7 @@ fn in_parts(
     let division = match translate::divide(&translation.graph, choices) {
         Ok(division) => division,
         // Where nothing is left to translate, the operator is the reason; else it is what cannot stay.
-        Err(other) if other.op.is_some() => return Err(other),
+        Err(other) if other.op.is_some() || other.wants_lengths() => return Err(other),
         Err(_) => return Err(refusal),
     };
     let programs: Vec<&Program> = division.regions.iter().map(|region| &region.program).collect();

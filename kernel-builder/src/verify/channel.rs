@@ -33,6 +33,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("protocol.py", include_str!("../../harness/protocol.py")),
     ("protocol_verify.py", include_str!("../../harness/protocol_verify.py")),
+    ("own_errors.py", include_str!("../../harness/own_errors.py")),
     ("rounding.py", include_str!("../../harness/rounding.py")),
     ("sources.py", include_str!("../../harness/sources.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),

@@ -76,6 +76,11 @@ impl Refusal {
         Self { what: what.into(), op: None, node: None, line: None, text: None, help: None, assumed: None }
     }
 
+    /// Whether the function has a translation for calls with some lengths of the example.
+    pub fn wants_lengths(&self) -> bool {
+        matches!(self.assumed.as_deref(), Some(Assumed::Fixed(_)))
+    }
+
     /// The operator has no translation.
     pub fn operator(name: &str) -> Self {
         let base = name.split('.').next().unwrap_or(name);

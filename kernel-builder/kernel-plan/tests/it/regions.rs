@@ -63,8 +63,29 @@ fn a_region_has_the_lengths_of_its_own_tensors() {
     assert!(region.op.contains(input), "{}", region.op);
     // What the convolution sums are its channels and the places of its window, 8 * 3 * 3.
     assert!(whole.op.contains("length = \"72 + "), "{}", whole.op);
-    // The convolution is rounded, its sum with the bias, and the result of the region.
-    assert!(whole.op.contains("roundings = 3"), "{}", whole.op);
+    // The convolution is rounded, and the result of the region, which adds the bias.
+    assert!(whole.op.contains("roundings = 2"), "{}", whole.op);
+}
+
+/// Windows are views of what is before them, and a bias is added behind its convolution. Large windows stay PyTorch's.
+#[test]
+fn small_windows_belong_to_a_region() {
+    let mut graph = graph("pooled_tail");
+    let division = loop {
+        let division = divide(&graph, &Choices::default()).expect("a division");
+        match emit_whole(&division, &project()) {
+            Ok(_) => break division,
+            Err(refusal) => graph.fix(&FixedAxis::after(&refusal, &graph).expect("an axis")),
+        }
+    };
+    let stays: Vec<String> = division.stays().into_iter().map(|(op, _)| op).collect();
+    assert_eq!(stays, ["convolution", "convolution", "max_pool2d_with_indices"]);
+    let whole = written(&division);
+    sound(&whole);
+    insta::assert_snapshot!("parts_pooled_tail_forward", whole.forward);
+    insta::assert_snapshot!("parts_pooled_tail_references", whole.references);
+    insta::assert_snapshot!("parts_pooled_tail_device", whole.regions[0].1.cuda);
+    insta::assert_snapshot!("parts_pooled_tail_plan", whole.plan);
 }
 
 /// op.toml cannot say `(height - 3) / 2 + 1`, but it can say 3.

@@ -29,6 +29,8 @@ pub(super) struct Lowering {
     pub(super) origin: Option<Origin>,
     pub(super) name: String,
     pub(super) concatenations: BTreeMap<ValueId, Concatenation>,
+    /// How many elements a result of a pooling is made of.
+    pub(super) pooled: BTreeMap<ValueId, i64>,
 }
 
 impl Lowering {
@@ -47,6 +49,7 @@ impl Lowering {
             origin: None,
             name: String::new(),
             concatenations: BTreeMap::new(),
+            pooled: BTreeMap::new(),
         };
         let axes: BTreeMap<String, String> = order.iter().cloned().collect();
         for (name, symbol) in traced.symbols.iter().filter(|(_, symbol)| symbol.quotient.is_none()) {

@@ -19,6 +19,7 @@ mod composite;
 mod concatenation;
 mod lowering;
 mod pointwise;
+mod pooling;
 mod random;
 mod reductions;
 mod scatters;
@@ -42,7 +43,26 @@ pub(super) struct Settled {
 /// # Errors
 /// An operator, a dtype or a form of them that has no translation, with its line.
 pub fn lower(traced: &TracedGraph) -> Result<Program, Refusal> {
-    settle(traced.clone(), Vec::new(), &axes::named(traced)).map(|settled| settled.program)
+    let program = settle(traced.clone(), Vec::new(), &axes::named(traced))?.program;
+    sums_are_known(&program)?;
+    Ok(program)
+}
+
+/// What is added up is as long as axes of tensors say.
+fn sums_are_known(program: &Program) -> Result<(), Refusal> {
+    let is_known = |name: &str| program.symbols.iter().any(|symbol| symbol.name == name);
+    for value in &program.values {
+        let (Kind::Reduce(_, of, _) | Kind::Scan(_, of, _)) = &value.kind else { continue };
+        let shape = &program.values[*of].shape;
+        if let Some(unknown) = shape.iter().find(|length| !length.symbols().all(is_known)) {
+            let refusal = Refusal::new(format!(
+                "`{}` has {unknown} terms, and op.toml has no axis for a length that is computed",
+                value.name
+            ));
+            return Err(Refusal { assumed: Some(Box::new(Assumed::Fixed(unknown.clone()))), ..refusal });
+        }
+    }
+    Ok(())
 }
 
 /// Makes a program of the gradient of a graph, whose axes have the names and the lengths of those of the graph.
@@ -173,7 +193,7 @@ impl Lowering {
             let found = self.results.get(&source).and_then(|all| all.get(usize::try_from(place).ok()?));
             return found
                 .map(|(value, _)| vec![*value])
-                .ok_or_else(|| Refusal::new("an item that is not used"));
+                .ok_or_else(|| Refusal::new(format!("result {place} of `{source}` has no translation")));
         }
         let name = call.name.clone();
         if let Some(found) = views::meaning(self, &name, &call)? {
@@ -199,6 +219,9 @@ impl Lowering {
         }
         if let Some(found) = composite::meaning(self, &name, &call)? {
             return Ok(found);
+        }
+        if let Some(found) = pooling::meaning(self, &name, &call)? {
+            return Ok(vec![found]);
         }
         Err(Refusal::operator(&name))
     }

@@ -284,19 +284,35 @@ fn pad(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
     };
     let class = of.class(source);
     let fill = of.convert(fill, class);
-    let mut index = identity(shape.len());
-    let (mut by, mut inside): (Vec<(ValueId, usize)>, Option<ValueId>) = (Vec::new(), None);
+    let mut begins = Vec::new();
     for (pair, lengths) in pads.chunks(2).enumerate() {
         let axis = shape.len() - 1 - pair;
         let Argument::Length(before) = &lengths[0] else {
             return Err(Refusal::new("a padding that is computed"));
         };
         let before = of.length(before);
-        if own[axis] == shape[axis] && before.is(0) {
-            continue;
+        if own[axis] != shape[axis] || !before.is(0) {
+            begins.push((axis, before));
         }
+    }
+    padded(of, source, shape, &begins, fill)
+}
+
+/// A tensor of another shape with `fill` around its elements, which begin at some places of these axes.
+pub(super) fn padded(
+    of: &mut Lowering,
+    source: ValueId,
+    shape: Vec<Length>,
+    begins: &[(usize, Length)],
+    fill: ValueId,
+) -> Result<ValueId, Refusal> {
+    let (own, class) = (of.shape(source), of.class(source));
+    let mut index = identity(shape.len());
+    let (mut by, mut inside): (Vec<(ValueId, usize)>, Option<ValueId>) = (Vec::new(), None);
+    for (axis, before) in begins {
+        let axis = *axis;
         let place = along(of, &shape, axis);
-        let begin = of.whole(&before);
+        let begin = of.whole(before);
         let at = of.pointwise(Op::Subtract, &[place, begin], Class::Integer)?;
         let (zero, length) = (of.number(0.0, Class::Integer), of.whole(&own[axis]));
         let low = of.pointwise(Op::GreaterEqual, &[at, zero], Class::Boolean)?;

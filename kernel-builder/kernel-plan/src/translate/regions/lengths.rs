@@ -4,7 +4,7 @@
 
 use super::super::length::Length;
 use super::super::program::Program;
-use super::super::refusal::Refusal;
+use super::super::refusal::{Assumed, Refusal};
 use super::super::traced::{TracedGraph, TracedSymbol};
 
 /// A region's axes are the lengths of its tensors. A length that is computed of others, as that behind a convolution, becomes an
@@ -45,10 +45,12 @@ pub(super) fn check(program: &Program) -> Result<(), Refusal> {
     let is_known = |name: &str| program.symbols.iter().any(|symbol| symbol.name == name);
     for value in &program.values {
         if let Some(unknown) = value.shape.iter().flat_map(Length::symbols).find(|name| !is_known(name)) {
-            return Err(Refusal::new(format!(
+            let refusal = Refusal::new(format!(
                 "`{}` has the length {unknown}, which no tensor of its region has",
                 value.name
-            )));
+            ));
+            let fixed = Assumed::Fixed(Length::symbol(unknown));
+            return Err(Refusal { assumed: Some(Box::new(fixed)), ..refusal });
         }
     }
     Ok(())

@@ -4,13 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value as Json;
+
 use super::choices::Choices;
 use super::least::least;
 use super::lower::{self, Settled};
 use super::plan::plan;
 use super::refusal::{RANDOM, Refusal};
-use super::traced::{TracedGraph, TracedInput, TracedNode};
+use super::traced::{TracedGraph, TracedInput, TracedNode, TracedSymbol};
 
+mod bias;
 mod cut;
 mod division;
 mod graph;
@@ -23,10 +26,10 @@ pub use division::{Division, Region, Step};
 pub(super) use graph::is_free;
 pub(super) use lengths::over_axes;
 
-/// Operators that libraries do better: products, convolutions, attention, sorting, pooling.
+/// Operators that libraries do better: products, convolutions, attention, sorting, pooling with windows of many lengths.
 const LIBRARY: &str = "\
-mm addmm bmm baddbmm matmul linear convolution scaled_dot_product_attention sort topk max_pool1d max_pool2d_with_indices \
-max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d";
+mm addmm bmm baddbmm matmul linear convolution scaled_dot_product_attention sort topk _adaptive_avg_pool2d \
+_adaptive_avg_pool3d";
 /// Operators that stay nobody's: values that decide shapes, complex numbers.
 const NEVER: &str = "nonzero masked_select _local_scalar_dense unique view_as_complex view_as_real complex";
 
@@ -34,8 +37,8 @@ const NEVER: &str = "nonzero masked_select _local_scalar_dense unique view_as_co
 enum Obstacle {
     /// This operator has to stay.
     Stays(String),
-    /// The graph holds for these lengths alone.
-    Lengths(Box<TracedGraph>),
+    /// The graph holds for multiples of a length alone: a symbol of the quotient.
+    Lengths(String, TracedSymbol),
     /// There is no way.
     Refused(Refusal),
 }
@@ -55,19 +58,33 @@ pub fn divide(traced: &TracedGraph, choices: &Choices) -> Result<Division, Refus
         return Err(Refusal::random().at(node));
     }
     let mut traced = traced.clone();
-    let base = |node: &TracedNode| LIBRARY.split_whitespace().any(|name| name == node.base());
+    let is_library = |node: &&TracedNode| {
+        LIBRARY.split_whitespace().any(|name| name == node.base()) || gives_places(&traced, node)
+    };
     let mut stays: BTreeSet<String> =
-        traced.nodes.iter().filter(|node| base(node)).map(|node| node.name.clone()).collect();
+        traced.nodes.iter().filter(is_library).map(|node| node.name.clone()).collect();
     loop {
-        match attempt(&traced, &stays, choices) {
+        match attempt(&bias::apart(&traced, &stays), &stays, choices) {
             Ok(division) => return Ok(division),
             Err(Obstacle::Stays(name)) => {
                 stays.insert(name);
             }
-            Err(Obstacle::Lengths(other)) => traced = *other,
+            Err(Obstacle::Lengths(name, symbol)) => {
+                traced.symbols.insert(name, symbol);
+            }
             Err(Obstacle::Refused(refusal)) => return Err(refusal),
         }
     }
+}
+
+/// Whether something takes the places of the largest elements of windows.
+fn gives_places(traced: &TracedGraph, node: &TracedNode) -> bool {
+    let takes = |taker: &TracedNode| {
+        taker.op == "getitem"
+            && taker.operands() == [node.name.as_str()]
+            && taker.arguments.get(1).and_then(Json::as_i64) == Some(1)
+    };
+    node.base().ends_with("_with_indices") && traced.nodes.iter().any(takes)
 }
 
 /// Whether an operator draws random numbers.
@@ -117,9 +134,7 @@ fn attempt(traced: &TracedGraph, stays: &BTreeSet<String>, choices: &Choices) ->
             .iter()
             .find(|(name, symbol)| symbol.quotient.is_some() && !traced.symbols.contains_key(*name));
         if let Some((name, symbol)) = quotient {
-            let mut other = traced.clone();
-            other.symbols.insert(name.clone(), symbol.clone());
-            return Err(Obstacle::Lengths(Box::new(other)));
+            return Err(Obstacle::Lengths(name.clone(), symbol.clone()));
         }
         lengths::check(&program)?;
         let plan = plan(&program, choices)?;
