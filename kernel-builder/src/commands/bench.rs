@@ -11,6 +11,7 @@ use crate::bench::drawn::summary;
 use crate::bench::{self, report};
 use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
+use crate::pipeline::measure::e2e::{self, ModelRun};
 use crate::pipeline::measure::{self, Figures, device};
 use crate::pipeline::project::tuned::{self, Choice};
 use crate::pipeline::{build, judge, project};
@@ -29,7 +30,9 @@ use super::arguments::{Judging, Measuring, ProjectDir, Selection};
 #[command(after_help = "Examples:
   kernelwright bench examples/rms-norm --without compile-max
   kernelwright bench --device examples/rms-norm-device --workload llm-4096x4096
-  kernelwright bench examples/rms-norm --drawn 7 --count 50 --without compile-max")]
+  kernelwright bench examples/rms-norm --drawn 7 --count 50 --without compile-max
+  kernelwright bench --e2e qwen3-8b examples/rms-norm examples/swiglu --toolchain system
+  kernelwright bench --e2e model.py:make my-norm --phase forward --without compile-max")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
@@ -62,6 +65,44 @@ pub struct Args {
     /// Number of cases to draw. Default: 20
     #[arg(long, value_name = "COUNT", requires = "drawn", value_parser = clap::value_parser!(u16).range(1..=1000))]
     count: Option<u16>,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+/// What `--e2e` takes.
+#[derive(Debug, ClapArgs)]
+#[group(id = "model-args")]
+struct ModelArgs {
+    /// Measure a whole model as it is and with kernels put into it. MODEL is a public architecture (qwen3-8b, llama-3.1-8b,
+    /// gemma-3-4b, llama-1b-training, vit-l) with drawn weights, a folder with a config.json of transformers, or
+    /// FILE.py:FUNCTION. It runs in the active Python
+    #[arg(
+        long,
+        value_name = "MODEL",
+        conflicts_with_all = ["device", "write_dispatch", "drawn", "workloads", "html", "starts"]
+    )]
+    e2e: Option<String>,
+    /// More kernels for the model: projects, which are built and verified, or folders of packages
+    #[arg(value_name = "KERNEL", requires = "e2e")]
+    more: Vec<PathBuf>,
+    /// Take the sizes of a small model, for tests
+    #[arg(long, requires = "e2e")]
+    small: bool,
+    /// Dtype of the model
+    #[arg(long, value_name = "DTYPE", requires = "e2e", default_value = "bf16", value_parser = ["bf16", "f16", "f32"])]
+    dtype: String,
+    /// Measure only these phases: prefill, decode, train or forward; can be repeated
+    #[arg(long = "phase", value_name = "NAME", requires = "e2e", value_parser = ["prefill", "decode", "train", "forward"])]
+    phases: Vec<String>,
+    /// How often every contender has its turn in a phase
+    #[arg(
+        long,
+        value_name = "COUNT",
+        requires = "e2e",
+        default_value_t = 15,
+        value_parser = clap::value_parser!(u16).range(3..=1000)
+    )]
+    rounds: u16,
 }
 
 /// Cases that a run draws by default.
@@ -79,6 +120,9 @@ impl Args {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let (judging, options) = (args.judge.judging(), args.options());
+    if let Some(model) = &args.model.e2e {
+        return run_model(args, model, session);
+    }
     if args.device {
         let tool = args.compiler.unwrap_or_default();
         let project = tuned::read_project(&args.project.dir, Choice::new(args.untuned), session)?;
@@ -101,6 +145,27 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }
     }
     tell(&figures, &written, session)
+}
+
+/// Measures a whole model.
+fn run_model(args: &Args, model: &str, session: &Session) -> Result<(), Failure> {
+    let own = &args.model;
+    let is_without = |rival: &str| args.how.without.iter().any(|one| one == rival);
+    let run = ModelRun {
+        model: model.to_owned(),
+        kernels: std::iter::once(&args.project.dir).chain(&own.more).cloned().collect(),
+        small: own.small,
+        dtype: own.dtype.clone(),
+        rounds: own.rounds,
+        compile: !is_without("compile"),
+        search: !is_without("compile-max"),
+        phases: own.phases.clone(),
+    };
+    let lines = e2e::measure(&run, &args.selection.selection(), &args.judge.judging(), session)?;
+    let record = e2e::record(&run.kernels);
+    let human = format!("{}recorded in {}\n", e2e::table(&lines), record.display());
+    session.report.result("bench", &json!({ "model": model, "phases": lines, "record": record }), &human);
+    Ok(())
 }
 
 /// Writes the page that was asked for.

@@ -75,6 +75,8 @@ pub(crate) fn agents(run: &Run<'_>) -> Result<Vec<String>, String> {
 
 /// The folder of the Python that judges, with the settings of these tools.
 const HARNESS: &str = "kernel-builder/harness";
+/// The folder of the Python that measures models, which has no tests of its own.
+const MODELS: &str = "kernel-builder/e2e";
 
 /// The tools for Python, each with torch where it can be imported.
 const HARNESS_CHECKS: &[&[&str]] = &[
@@ -91,11 +93,14 @@ pub(crate) fn harness(run: &Run<'_>) -> Result<Vec<String>, String> {
     let site = run.site.ready.site("2.11")?;
     let path = std::env::join_paths([&tools, &site]).map_err(|error| error.to_string())?;
     run.whole(|talk| {
-        let outcomes = HARNESS_CHECKS.iter().map(|check| {
-            let mut command = Command::new("python3");
-            command.arg("-m").args(*check).env("PYTHONPATH", &path).env("PYTHONDONTWRITEBYTECODE", "1");
-            talk.run(command.current_dir(run.site.root.join(HARNESS)))
-        });
+        let of_models =
+            HARNESS_CHECKS.iter().filter(|check| check[0] != "pytest").map(|check| (MODELS, check));
+        let outcomes =
+            HARNESS_CHECKS.iter().map(|check| (HARNESS, check)).chain(of_models).map(|(folder, check)| {
+                let mut command = Command::new("python3");
+                command.arg("-m").args(*check).env("PYTHONPATH", &path).env("PYTHONDONTWRITEBYTECODE", "1");
+                talk.run(command.current_dir(run.site.root.join(folder)))
+            });
         // Each of them runs, whatever the others say.
         outcomes.collect::<Vec<_>>().into_iter().collect()
     })

@@ -8,6 +8,9 @@ use super::ready::EXAMPLE;
 use super::run::Run;
 use crate::{crosscheck as comparison, repo};
 
+/// A model of a file, and the function that makes it.
+const MODEL: &str = "tests/e2e/block.py:make";
+
 /// The whole line.
 pub(crate) fn make(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.whole(|_| run.site.ready.example())
@@ -18,6 +21,14 @@ pub(crate) fn make(run: &Run<'_>) -> Result<Vec<String>, String> {
 pub(crate) fn again(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.site.ready.example()?;
     run.whole(|talk| talk.run(&mut run.site.ready.kernelwright(&["make", EXAMPLE])?))
+}
+
+/// A stranger's model with the example in it.
+pub(crate) fn model(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.site.ready.example()?;
+    let words = ["bench", "--e2e", MODEL, EXAMPLE, "--backend", "cpu", "--dtype", "f32", "--rounds", "3"];
+    let without = ["--without", "compile", "--without", "compile-max"];
+    run.whole(|talk| talk.run(&mut run.site.ready.kernelwright(&[&words[..], &without].concat())?))
 }
 
 /// Another torch, in the cache.

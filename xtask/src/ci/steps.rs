@@ -55,6 +55,13 @@ pub(crate) const STEPS: &[Step] = &[
         run: line::again,
     },
     Step {
+        name: "model",
+        about: "`bench --e2e` of a model that is in no library, with the kernel of examples/rms-norm in it",
+        items: None,
+        turn: None,
+        run: line::model,
+    },
+    Step {
         name: "torch",
         about: "`toolchain fetch --torch 2.11`, for the steps below; `make` uses 2.10",
         items: None,

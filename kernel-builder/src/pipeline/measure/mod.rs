@@ -5,6 +5,7 @@
 
 pub(crate) mod ceilings;
 pub(crate) mod device;
+pub(crate) mod e2e;
 pub(crate) mod listed;
 pub(crate) mod reproduce;
 pub(crate) mod screen;

@@ -1,0 +1,147 @@
+"""The model that is measured: by its sizes, a folder with a config.json, or a function of a person's file.
+
+Owns: how it is made, and whether it fits. Never: downloads anything.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from said import refuse, tell
+
+if TYPE_CHECKING:
+    from job import Job
+
+#: Sizes of the phases of a model with --small.
+SMALL: dict[str, Any] = {"prefill": [48], "decode": [1, 2], "train": [[2, 24]], "forward": [1, 2], "context": 16}
+#: Sizes of the phases of a language model that a folder describes.
+USUAL: dict[str, Any] = {"prefill": [2048, 8192], "decode": [1, 64], "context": 1024}
+
+
+@dataclass
+class Subject:
+    """A model, and what is known of it."""
+
+    module: Any
+    #: `language`, `image`, or `function` for a person's module.
+    kind: str
+    #: The phases by name, each with its sizes.
+    phases: dict[str, Any]
+    #: Sizes that inputs follow from, such as `vocab_size`.
+    sizes: dict[str, Any] = field(default_factory=dict)
+    #: The arguments of a call of a person's module.
+    arguments: list[Any] = field(default_factory=list)
+
+    def dtype(self) -> torch.dtype:
+        """The dtype of its parameters."""
+        found = (one.dtype for one in self.module.parameters() if one.is_floating_point())
+        return next(found, torch.float32)
+
+
+def subject(job: Job) -> Subject:
+    """The model of a job, on its device."""
+    if job.facts is not None:
+        return described(job, job.facts)
+    return of_function(job) if job.function is not None else of_folder(job)
+
+
+def described(job: Job, facts: dict[str, Any]) -> Subject:
+    """A model by its sizes, with weights that are drawn."""
+    values, phases = facts["values"], facts["phases"]
+    if job.small:
+        values, phases = values | facts["small"], {name: SMALL[name] for name in phases}
+    library = imported(facts["library"], job)
+    config = getattr(library, facts["config"])(**values)
+    module = built(getattr(library, facts["class"]), config, job)
+    return Subject(module.eval(), facts["kind"], phases, values)
+
+
+def of_folder(job: Job) -> Subject:
+    """The language model of a folder: with its weights if it has some, else with drawn ones."""
+    library = imported("transformers", job)
+    try:
+        config = library.AutoConfig.from_pretrained(job.path, local_files_only=True)
+        if any(Path(job.path).glob("*.safetensors")):
+            maker = library.AutoModelForCausalLM
+            module = maker.from_pretrained(job.path, local_files_only=True, dtype=job.dtype_of_torch()).to(job.device)
+        else:
+            module = built(library.AutoModelForCausalLM.from_config, config, job)
+    except (OSError, ValueError) as error:
+        refuse(
+            f"no language model can be made of `{job.model}`: {error}", "the folder needs a config.json of transformers"
+        )
+    sizes = {"vocab_size": config.get_text_config().vocab_size}
+    phases = {name: SMALL[name] for name in USUAL} if job.small else USUAL
+    return Subject(module.eval(), "language", phases, sizes)
+
+
+def of_function(job: Job) -> Subject:
+    """The module that a function of a person's file returns."""
+    file, function = job.path, job.function or ""
+    spec = importlib.util.spec_from_file_location("person", file)
+    if spec is None or spec.loader is None or not Path(file).exists():
+        refuse(f"`{file}` is not a Python file", "name FILE.py:FUNCTION")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = getattr(module, function, None)
+    if made is None:
+        refuse(f"`{file}` has no function `{function}`", "it must return a module and the arguments of a call")
+    match made():
+        case (torch.nn.Module() as model, [*arguments]):
+            given: list[Any] = list(arguments)
+        case _:
+            refuse(
+                f"`{function}` of `{file}` does not return a module and the arguments of a call",
+                "return (module, [tensor, ...])",
+            )
+    moved: list[Any] = [one.to(job.device) if isinstance(one, torch.Tensor) else one for one in given]
+    return Subject(model.to(job.device), "function", {}, arguments=moved)
+
+
+def imported(name: str, job: Job) -> Any:
+    """The library that a model comes from."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        refuse(
+            f"`{job.model}` needs the Python package {name}: {error}",
+            f"install it into the Python that runs the model: {sys.executable} -m pip install {name}",
+        )
+
+
+def built(maker: Any, config: Any, job: Job) -> Any:
+    """A model with drawn weights, which are counted before any is made."""
+    dtype = job.dtype_of_torch()
+    with torch.device("meta"):
+        needed = sum(one.numel() for one in maker(config).parameters()) * dtype.itemsize
+    free = torch.cuda.mem_get_info()[0] if job.device == "cuda" else available()
+    if needed > free * 0.9:
+        refuse(
+            f"`{job.model}` has {needed / 1e9:.1f} GB of weights, and {free / 1e9:.1f} GB of memory are free",
+            "take a smaller model, or --small",
+        )
+    tell(f"{job.model}: {needed / 1e9:.2f} GB of weights")
+    torch.manual_seed(0)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(job.device):
+            return maker(config).to(dtype)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def available() -> float:
+    """Bytes of the host's memory that are free; without bound where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return float("inf")
+    return next((float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), float("inf"))
