@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from phases import tokens
+from phases import forward, step, tokens
 
 if TYPE_CHECKING:
     from job import Job
@@ -38,9 +38,10 @@ def results(subject: Subject, job: Job, device: str) -> torch.Tensor:
         if subject.kind == "language":
             ids = tokens(subject, 1, FEW if job.small else COMPARED, device)
             return model(input_ids=ids, use_cache=False).logits.float().cpu()
-        size = subject.sizes["image_size"]
-        images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(2))
-        return model(pixel_values=images.to(device, dtype)).last_hidden_state.float().cpu()
+        here = dataclasses.replace(job, device=device)
+        if subject.kind == "diffusion":
+            return step(subject, here, *subject.phases["step"][0])(model).float().cpu()
+        return forward(subject, here, 2)(model).last_hidden_state.float().cpu()
 
 
 def placed(value: Any, device: str, dtype: torch.dtype) -> Any:
@@ -86,6 +87,7 @@ def compared(subject: Subject, switch: Switch, job: Job) -> dict[str, Any]:
         error = got - exact
         norm = error.square().sum().sqrt() / exact.square().sum().sqrt()
         own = {"error": float(norm), "largest": float(error.abs().max() / exact.abs().max())}
+        own["cosine"] = float(torch.nn.functional.cosine_similarity(got.flatten(), exact.flatten(), dim=0))
         if speaks:
             right, given = exact.log_softmax(-1), got.log_softmax(-1)
             own["divergence"] = float((right.exp() * (right - given)).sum(-1).mean())

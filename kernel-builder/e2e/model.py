@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 #: Sizes of the phases of a model with --small.
 SMALL: dict[str, Any] = {"prefill": [48], "decode": [1, 2], "train": [[2, 24]], "forward": [1, 2], "context": 16}
+#: Those of a diffusion model, by its inputs.
+SMALL_STEPS: dict[str, Any] = {
+    "ltx": {"step": [[2, 2, 4, 4]], "loop": [[2, 2, 2, 4, 4]]},
+    "flux": {"step": [[1, 6, 4]], "loop": [[2, 1, 6, 4]]},
+}
+#: The weights may take this share of the free memory.
+ROOM = 0.85
 #: Sizes of the phases of a language model that a folder describes.
 USUAL: dict[str, Any] = {"prefill": [2048, 8192], "decode": [1, 64], "context": 1024}
 
@@ -30,7 +37,7 @@ class Subject:
     """A model, and what is known of it."""
 
     module: Any
-    #: `language`, `image`, or `function` for a person's module.
+    #: `language`, `image`, `diffusion`, or `function` for a person's module.
     kind: str
     #: The phases by name, each with its sizes.
     phases: dict[str, Any]
@@ -56,11 +63,28 @@ def described(job: Job, facts: dict[str, Any]) -> Subject:
     """A model by its sizes, with weights that are drawn."""
     values, phases = facts["values"], facts["phases"]
     if job.small:
-        values, phases = values | facts["small"], {name: SMALL[name] for name in phases}
+        sizes = SMALL_STEPS[facts["inputs"]] if facts["kind"] == "diffusion" else SMALL
+        values, phases = values | facts["small"], {name: sizes[name] for name in phases}
     library = imported(facts["library"], job)
-    config = getattr(library, facts["config"])(**values)
-    module = built(getattr(library, facts["class"]), config, job)
-    return Subject(module.eval(), facts["kind"], phases, values)
+    maker = getattr(library, facts["class"])
+
+    def make(given: dict[str, Any]) -> Any:
+        return maker(getattr(library, facts["config"])(**given)) if "config" in facts else maker(**given)
+
+    if "layers" in facts:
+        values = fitting(make, values, facts["layers"], job)
+    return Subject(built(make, values, job).eval(), facts["kind"], phases, values | {"inputs": facts.get("inputs")})
+
+
+def fitting(make: Any, values: dict[str, Any], layers: str, job: Job) -> dict[str, Any]:
+    """The values with as many layers as fit into memory, and with all of them if they do."""
+    one, two = (weights(make, values | {layers: count}, job) for count in (1, 2))
+    room = available(job) * ROOM - (one - (two - one))
+    most = max(1, int(room / (two - one)))
+    if most >= values[layers]:
+        return values
+    tell(f"{job.model}: {most} of {values[layers]} layers fit into memory")
+    return values | {layers: most}
 
 
 def of_folder(job: Job) -> Subject:
@@ -116,13 +140,16 @@ def imported(name: str, job: Job) -> Any:
         )
 
 
-def built(maker: Any, config: Any, job: Job) -> Any:
-    """A model with drawn weights, which are counted before any is made."""
-    dtype = job.dtype_of_torch()
+def weights(make: Any, given: Any, job: Job) -> int:
+    """Bytes of the weights of a model, none of which is made."""
     with torch.device("meta"):
-        needed = sum(one.numel() for one in maker(config).parameters()) * dtype.itemsize
-    free = torch.cuda.mem_get_info()[0] if job.device == "cuda" else available()
-    if needed > free * 0.9:
+        return sum(one.numel() for one in make(given).parameters()) * job.dtype_of_torch().itemsize
+
+
+def built(make: Any, given: Any, job: Job) -> Any:
+    """A model with drawn weights, which are counted before any is made."""
+    dtype, needed, free = job.dtype_of_torch(), weights(make, given, job), available(job)
+    if needed > free * ROOM:
         refuse(
             f"`{job.model}` has {needed / 1e9:.1f} GB of weights, and {free / 1e9:.1f} GB of memory are free",
             "take a smaller model, or --small",
@@ -133,13 +160,21 @@ def built(maker: Any, config: Any, job: Job) -> Any:
     torch.set_default_dtype(dtype)
     try:
         with torch.device(job.device):
-            return maker(config).to(dtype)
+            model = make(given).to(dtype)
     finally:
         torch.set_default_dtype(before)
+    # Norms begin with ones, and a multiplication by one rounds nothing.
+    with torch.no_grad():
+        for one in model.parameters():
+            if one.dim() == 1 and bool((one == 1).all()):
+                one.add_(torch.randn_like(one), alpha=0.1)
+    return model
 
 
-def available() -> float:
-    """Bytes of the host's memory that are free; without bound where the system does not say."""
+def available(job: Job) -> float:
+    """Bytes of the device's memory that are free; without bound where the system does not say."""
+    if job.device == "cuda":
+        return float(torch.cuda.mem_get_info()[0])
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:

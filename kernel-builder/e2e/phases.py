@@ -39,6 +39,12 @@ def tokens(subject: Subject, count: int, length: int, device: str) -> torch.Tens
     return torch.randint(subject.sizes["vocab_size"], (count, length), generator=generator).to(device)
 
 
+def noise(subject: Subject, job: Job, *shape: int) -> torch.Tensor:
+    """Drawn numbers in the dtype of the job, which a copy of the model in float32 gets, too."""
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(shape, generator=generator).to(job.dtype_of_torch()).to(job.device, subject.dtype())
+
+
 def prefill(subject: Subject, job: Job, length: int) -> Call:
     """A sequence, of which the logits of the last token are computed."""
     ids = tokens(subject, 1, length, job.device)
@@ -48,7 +54,7 @@ def prefill(subject: Subject, job: Job, length: int) -> Call:
 def forward(subject: Subject, job: Job, count: int) -> Call:
     """Images."""
     size = subject.sizes["image_size"]
-    images = torch.randn(count, 3, size, size, device=job.device, dtype=job.dtype_of_torch())
+    images = noise(subject, job, count, 3, size, size)
     return lambda called: called(pixel_values=images)
 
 
@@ -62,6 +68,62 @@ def decode(subject: Subject, job: Job, count: int) -> Call:
     def run(called: Any) -> None:
         called(input_ids=step, past_key_values=cache, use_cache=True, logits_to_keep=1)
         cache.crop(-1)
+
+    return run
+
+
+def ltx(subject: Subject, job: Job, count: int, frames: int, height: int, width: int) -> dict[str, Any]:
+    """What a step of LTX-Video takes, for latents of these lengths."""
+    words, channels = 128, subject.sizes["caption_channels"]
+    return {
+        "hidden_states": noise(subject, job, count, frames * height * width, subject.sizes["in_channels"]),
+        "encoder_hidden_states": noise(subject, job, count, words, channels),
+        "timestep": torch.full((count,), 500.0, device=job.device, dtype=subject.dtype()),
+        "encoder_attention_mask": torch.ones(count, words, device=job.device, dtype=subject.dtype()),
+        "num_frames": frames,
+        "height": height,
+        "width": width,
+        # 8 frames and 32 pixels for each latent, 25 frames a second.
+        "rope_interpolation_scale": (8 / 25, 32, 32),
+    }
+
+
+def flux(subject: Subject, job: Job, count: int, height: int, width: int) -> dict[str, Any]:
+    """What a step of FLUX.1 takes, for packed latents of these lengths."""
+    words, sizes = 8 if job.small else 512, subject.sizes
+    rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    places = torch.stack([torch.zeros_like(rows), rows, columns], dim=-1).view(-1, 3)
+    ones = torch.ones(count, device=job.device, dtype=subject.dtype())
+    return {
+        "hidden_states": noise(subject, job, count, height * width, sizes["in_channels"]),
+        "encoder_hidden_states": noise(subject, job, count, words, sizes["joint_attention_dim"]),
+        "pooled_projections": noise(subject, job, count, sizes["pooled_projection_dim"]),
+        "timestep": ones * 0.5,
+        "guidance": ones * 3.5,
+        "img_ids": places.to(job.device, subject.dtype()),
+        "txt_ids": torch.zeros(words, 3, device=job.device, dtype=subject.dtype()),
+    }
+
+
+#: What a step of a diffusion model takes.
+STEPS: dict[str, Callable[..., dict[str, Any]]] = {"ltx": ltx, "flux": flux}
+
+
+def step(subject: Subject, job: Job, *sizes: int) -> Call:
+    """A denoising step."""
+    given = STEPS[subject.sizes["inputs"]](subject, job, *sizes)
+    return lambda called: called(**given, return_dict=False)[0]
+
+
+def loop(subject: Subject, job: Job, steps: int, *sizes: int) -> Call:
+    """All denoising steps of a sample, by Euler's method."""
+    given = STEPS[subject.sizes["inputs"]](subject, job, *sizes)
+
+    def run(called: Any) -> torch.Tensor:
+        latents: torch.Tensor = given["hidden_states"]
+        for _ in range(steps):
+            latents = latents - called(**{**given, "hidden_states": latents}, return_dict=False)[0] / steps
+        return latents
 
     return run
 
@@ -115,7 +177,14 @@ def graphed(subject: Subject, job: Job, count: int) -> Call:
 
 
 #: What makes the calls of a phase. More sizes than one are a list in a model's file.
-MAKERS: dict[str, Callable[..., Call]] = {"prefill": prefill, "decode": decode, "train": train, "forward": forward}
+MAKERS: dict[str, Callable[..., Call]] = {
+    "prefill": prefill,
+    "decode": decode,
+    "train": train,
+    "forward": forward,
+    "step": step,
+    "loop": loop,
+}
 
 
 def phases(subject: Subject, job: Job) -> Iterator[Phase]:

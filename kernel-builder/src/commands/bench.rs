@@ -73,9 +73,9 @@ pub struct Args {
 #[derive(Debug, ClapArgs)]
 #[group(id = "model-args")]
 struct ModelArgs {
-    /// Measure a whole model as it is and with kernels put into it. MODEL is a public architecture (qwen3-8b, llama-3.1-8b,
-    /// gemma-3-4b, llama-1b-training, vit-l) with drawn weights, a folder with a config.json of transformers, or
-    /// FILE.py:FUNCTION. It runs in the active Python
+    /// Measure a whole model as it is and with kernels put into it. MODEL is a public architecture with drawn weights
+    /// (qwen3-8b, qwen3-30b-a3b, llama-3.1-8b, llama-1b-training, gemma-3-4b, vit-l, ltx-video, flux-dev), a folder with a
+    /// config.json of transformers, or FILE.py:FUNCTION. It runs in the active Python
     #[arg(
         long,
         value_name = "MODEL",
@@ -91,8 +91,13 @@ struct ModelArgs {
     /// Dtype of the model
     #[arg(long, value_name = "DTYPE", requires = "e2e", default_value = "bf16", value_parser = ["bf16", "f16", "f32"])]
     dtype: String,
-    /// Measure only these phases: prefill, decode, train or forward; can be repeated
-    #[arg(long = "phase", value_name = "NAME", requires = "e2e", value_parser = ["prefill", "decode", "train", "forward"])]
+    /// Measure only these phases of the model; can be repeated
+    #[arg(
+        long = "phase",
+        value_name = "NAME",
+        requires = "e2e",
+        value_parser = ["prefill", "decode", "train", "forward", "step", "loop"]
+    )]
     phases: Vec<String>,
     /// How often every contender has its turn in a phase
     #[arg(
