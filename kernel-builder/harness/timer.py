@@ -286,10 +286,8 @@ def main() -> None:
     import torch
 
     from memory import keep_freed_memory
-    from precision import keep_float32
 
     keep_freed_memory()
-    keep_float32(torch)
     torch.set_num_threads(job.threads)
     torch.set_grad_enabled(False)
     facts = machine(torch, job)

@@ -24,7 +24,7 @@ use super::cupti::{Cupti, Launched};
 use super::machine;
 
 /// What both roles are made of; the first is the entry.
-const HARNESS: [(&str, &str); 11] = [
+const HARNESS: [(&str, &str); 10] = [
     ("timer.py", include_str!("../../harness/timer.py")),
     ("confine.py", include_str!("../../harness/confine.py")),
     ("operands.py", include_str!("../../harness/operands.py")),
@@ -32,7 +32,6 @@ const HARNESS: [(&str, &str); 11] = [
     ("gpu.py", include_str!("../../harness/gpu.py")),
     ("cupti.py", include_str!("../../harness/cupti.py")),
     ("memory.py", include_str!("../../harness/memory.py")),
-    ("precision.py", include_str!("../../harness/precision.py")),
     ("protocol.py", include_str!("../../harness/protocol.py")),
     ("protocol_bench.py", include_str!("../../harness/protocol_bench.py")),
     ("wire.py", include_str!("../../harness/wire.py")),

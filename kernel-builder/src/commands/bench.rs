@@ -79,7 +79,7 @@ struct ModelArgs {
     #[arg(
         long,
         value_name = "MODEL",
-        conflicts_with_all = ["device", "write_dispatch", "drawn", "workloads", "html", "starts"]
+        conflicts_with_all = ["device", "write_dispatch", "drawn", "workloads", "starts"]
     )]
     e2e: Option<String>,
     /// More kernels for the model: projects, which are built and verified, or folders of packages
@@ -168,8 +168,16 @@ fn run_model(args: &Args, model: &str, session: &Session) -> Result<(), Failure>
     };
     let lines = e2e::measure(&run, &args.selection.selection(), &args.judge.judging(), session)?;
     let record = e2e::record(&run.kernels);
-    let human = format!("{}recorded in {}\n", e2e::table(&lines), record.display());
-    session.report.result("bench", &json!({ "model": model, "phases": lines, "record": record }), &human);
+    let mut human = format!("{}recorded in {}\n", e2e::table(&lines), record.display());
+    if let Some(path) = &args.html {
+        files::write(path, report::model::page(&lines))?;
+        human += &format!("written to {}\n", path.display());
+    }
+    session.report.result(
+        "bench",
+        &json!({ "model": model, "phases": lines, "record": record, "written": args.html }),
+        &human,
+    );
     Ok(())
 }
 

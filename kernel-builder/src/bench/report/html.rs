@@ -9,6 +9,7 @@ use serde::Serialize;
 
 /// Every file of `resources/report`, by its name in the templates.
 const TEMPLATES: &[(&str, &str)] = &[
+    ("model.html", include_str!("../../../resources/report/model.html")),
     ("page.html", include_str!("../../../resources/report/page.html")),
     ("parts.html", include_str!("../../../resources/report/parts.html")),
     ("plots.html", include_str!("../../../resources/report/plots.html")),
@@ -50,10 +51,10 @@ fn environment() -> Result<Environment<'static>, Error> {
     Ok(environment)
 }
 
-/// The whole document.
-pub(super) fn document(page: &impl Serialize) -> String {
+/// The whole document of a template.
+pub(super) fn document(template: &str, page: &impl Serialize) -> String {
     let rendered =
-        environment().and_then(|environment| environment.get_template("page.html")?.render(Serde(page)));
+        environment().and_then(|environment| environment.get_template(template)?.render(Serde(page)));
     // Only an error in the templates makes this fail, and every test of the page would show it.
     rendered.unwrap_or_else(|error| format!("<!doctype html>\n<p>the page is wrong: {error}</p>")) + "\n"
 }

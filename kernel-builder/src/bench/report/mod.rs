@@ -14,6 +14,7 @@ use super::render::{self, NOT_MEASURED, name, share, time, time_of};
 
 mod about;
 mod html;
+pub(crate) mod model;
 mod plot;
 
 use html::{Table, Term};
@@ -95,27 +96,30 @@ pub fn page(measurements: &[Measurement], told: &[String]) -> String {
         none if none.is_empty() => format!("{operation} measured"),
         devices => format!("{operation} on {devices}"),
     };
-    html::document(&Page {
-        title,
-        summary: summary(measurements),
-        doubts: doubts(measurements, told),
-        measured: (!measurements.is_empty()).then(|| Measured {
-            regimes: render::regimes(measurements)
-                .into_iter()
-                .map(|(regime, words)| Term { term: regime.to_owned(), text: words.to_owned() })
-                .collect(),
-            ratios: by_regime(measurements, plot::ratios),
-            ceilings: by_regime(measurements, |regime, of| Ceiling {
-                regime: regime.to_owned(),
-                plot: plot::ceilings(regime, of),
+    html::document(
+        "page.html",
+        &Page {
+            title,
+            summary: summary(measurements),
+            doubts: doubts(measurements, told),
+            measured: (!measurements.is_empty()).then(|| Measured {
+                regimes: render::regimes(measurements)
+                    .into_iter()
+                    .map(|(regime, words)| Term { term: regime.to_owned(), text: words.to_owned() })
+                    .collect(),
+                ratios: by_regime(measurements, plot::ratios),
+                ceilings: by_regime(measurements, |regime, of| Ceiling {
+                    regime: regime.to_owned(),
+                    plot: plot::ceilings(regime, of),
+                }),
+                results: results(measurements),
+                samples: samples(measurements),
+                machine: about::machine(measurements),
+                candidate: about::candidate(measurements),
+                baselines: about::baselines(measurements),
             }),
-            results: results(measurements),
-            samples: samples(measurements),
-            machine: about::machine(measurements),
-            candidate: about::candidate(measurements),
-            baselines: about::baselines(measurements),
-        }),
-    })
+        },
+    )
 }
 
 /// How many ratios are wins, losses and neither, in words.
