@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from operands import Case, tensors
-from own_errors import explained
+from own_errors import loosely
 from protocol_bench import BaselineJob, TimedCall, Tolerance
 
 
@@ -41,7 +41,7 @@ def worst_excess(
     bound = bound + 8 * summed * math.sqrt(case.accumulated) * scale + torch.finfo(output.dtype).tiny
     if own is not None:
         error = (own.to(torch.float64) - exact).abs().nan_to_num(nan=0.0, posinf=0.0)
-        bound = bound + explained(error, exact, torch.finfo(output.dtype).tiny)
+        bound = bound + loosely(error)
     same = (exact == got) | (exact.isnan() & got.isnan())
     if output.element_size() == 1:
         # Conversions to 8 bits saturate, or give no finite number; what lies beyond the range may be either.
