@@ -75,9 +75,19 @@ def in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
 
 
+def start_compiler() -> None:
+    """Forgets what was compiled for other phases, and lets nothing fall back to eager PyTorch without a word."""
+    dynamo: Any = importlib.import_module("torch._dynamo")
+    dynamo.reset()
+    dynamo.config.recompile_limit = 64
+    dynamo.config.fail_on_recompile_limit_hit = True
+
+
 def contenders(switch: Switch, phase: Phase, job: Job, failed: dict[str, str]) -> dict[str, Contender]:
     """The calls of a phase by name; `failed` gets what cannot be captured."""
     run, model = phase.make(), switch.model
+    if job.compile or job.search:
+        start_compiler()
     found: dict[str, Contender] = {"eager": (lambda: run(model), False), "kernels": (lambda: run(model), True)}
     for title, wanted in (("compile", job.compile), ("compile-max", job.search)):
         if wanted:
