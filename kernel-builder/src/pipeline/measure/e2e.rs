@@ -282,7 +282,7 @@ fn package(
 ) -> Result<PathBuf, Failure> {
     if kernel.join("__init__.py").is_file() {
         let shown = kernel.display();
-        session.report.note(&format!("{shown} is a package, and is not judged again"));
+        session.report.note(format!("{shown} is a package, and is not judged again"));
         return Ok(env::absolute(kernel));
     }
     let project = project::load(kernel, session)?;
