@@ -1,4 +1,4 @@
-"""What is asked for, as the program that starts this one writes it.
+"""The job: which model and packages to measure, and how. The Rust program writes it as JSON.
 
 Owns: its fields. Never: a default.
 """

@@ -38,7 +38,7 @@ def forwards(model: Any) -> dict[str, Any]:
 
 
 def summary(injection: Any) -> str:
-    """What was replaced and what was left, by the classes of modules and by the reasons."""
+    """Counts the replaced modules of each class, and the modules that were left for each reason."""
     replaced: Counter[str] = Counter(injection.replaced.values())
     words = [f"replaced {count} {kind}" for kind, count in replaced.items()] or ["replaced nothing"]
     left: dict[str, list[str]] = {}

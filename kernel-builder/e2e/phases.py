@@ -73,7 +73,7 @@ def decode(subject: Subject, job: Job, count: int) -> Call:
 
 
 def ltx(subject: Subject, job: Job, count: int, frames: int, height: int, width: int) -> dict[str, Any]:
-    """What a step of LTX-Video takes, for latents of these lengths."""
+    """The arguments of a denoising step of LTX-Video, for latents of this size."""
     words, channels = 128, subject.sizes["caption_channels"]
     return {
         "hidden_states": noise(subject, job, count, frames * height * width, subject.sizes["in_channels"]),
@@ -89,7 +89,7 @@ def ltx(subject: Subject, job: Job, count: int, frames: int, height: int, width:
 
 
 def flux(subject: Subject, job: Job, count: int, height: int, width: int) -> dict[str, Any]:
-    """What a step of FLUX.1 takes, for packed latents of these lengths."""
+    """The arguments of a denoising step of FLUX.1, for packed latents of this size."""
     words, sizes = 8 if job.small else 512, subject.sizes
     rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     places = torch.stack([torch.zeros_like(rows), rows, columns], dim=-1).view(-1, 3)
@@ -105,7 +105,7 @@ def flux(subject: Subject, job: Job, count: int, height: int, width: int) -> dic
     }
 
 
-#: What a step of a diffusion model takes.
+#: The arguments of a denoising step, by the `inputs` of a model's file.
 STEPS: dict[str, Callable[..., dict[str, Any]]] = {"ltx": ltx, "flux": flux}
 
 

@@ -1,6 +1,6 @@
-"""What the program that started this one is told: a JSON object on a line of standard output each.
+"""Messages to the Rust program: one JSON object per line on standard output.
 
-Owns: the form of these lines. Never: decides what is said.
+Owns: the format of these lines. Never: decides what to report.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ fn run_model(args: &Args, model: &str, session: &Session) -> Result<(), Failure>
         &json!({ "model": model, "phases": lines, "record": record, "written": args.html }),
         &human,
     );
-    Ok(())
+    Ok(e2e::refuse_worse(model, &lines)?)
 }
 
 /// Writes the page that was asked for.
