@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::base::confine;
 use crate::base::files::{self, FileError};
 use crate::base::process::{Dialogue, DialogueEvent, Ending, ProcessError, Start};
-use crate::base::random;
+use crate::base::{random, report};
 pub(super) use crate::protocol::bench::Machine;
 use crate::protocol::bench::{self, Answer, BlockRequest, Job, Request, TimedCase};
 use crate::protocol::{self, Opening};
@@ -50,6 +50,8 @@ const START: Duration = Duration::from_secs(180);
 const PREPARE: Duration = Duration::from_secs(900);
 /// A block, the outputs of one, a comparison in float64.
 const ANSWER: Duration = Duration::from_secs(60);
+/// Answers that took this long are logged.
+const WORTH_A_LINE: Duration = Duration::from_millis(50);
 /// Lines of the error output that are kept.
 const LAST_WORDS: usize = 12;
 
@@ -102,6 +104,7 @@ impl PythonTimer {
 
     /// Starts the process where it does not run; what it runs on. A missing device is no fault.
     pub(super) fn machine(&mut self) -> Result<Machine, Fault> {
+        let since = Instant::now();
         let nonce = random::secret();
         let entry = self.folder.path().join(HARNESS[0].0);
         let line = self.part.line.clone().path(&entry);
@@ -119,6 +122,7 @@ impl PythonTimer {
         if machine.device.is_some() {
             running.answer(START, |answer| (answer == Answer::Open {}).then_some(()))?;
         }
+        tracing::debug!(target: "bench", "{}: started in {}", role(&self.part.job), report::duration(since.elapsed()));
         self.running = Some(running);
         Ok(machine)
     }
@@ -136,13 +140,42 @@ impl PythonTimer {
         within: Duration,
         wanted: impl FnOnce(Answer) -> Option<T>,
     ) -> Result<T, Fault> {
+        let since = Instant::now();
         let running = self.running()?;
         running.dialogue.say(&protocol::line(request));
         let answer = running.answer(within, wanted);
+        logged(&self.part.job, request, since.elapsed());
         if matches!(answer, Err(Fault::Gone { .. })) {
             self.running = None;
         }
         answer
+    }
+}
+
+/// Logs an answer that took long enough to matter; blocks are many and short.
+fn logged(job: &Job, request: &Request, took: Duration) {
+    if took < WORTH_A_LINE {
+        return;
+    }
+    let what = match request {
+        Request::Begin { .. } => "took the case",
+        Request::Prepare { .. } => "prepared its contenders",
+        Request::Block(_) => "prepared a block",
+        Request::Go {} => "ran a block",
+        Request::Suspect {} => "looked at the outputs",
+        Request::Give { .. } => "wrote outputs",
+        Request::Judge { .. } => "compared outputs",
+        Request::Trace { .. } => "traced calls",
+        Request::Leave {} => "forgot the case",
+    };
+    tracing::debug!(target: "bench", "{}: {what} in {}", role(job), report::duration(took));
+}
+
+/// Who a process is, for the log.
+fn role(job: &Job) -> &'static str {
+    match job {
+        Job::Baseline(_) => "the baselines",
+        Job::Candidate(_) => "the kernel",
     }
 }
 
