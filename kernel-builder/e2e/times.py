@@ -140,7 +140,8 @@ def measured(switch: Switch, phase: Phase, job: Job) -> dict[str, Any]:
                 switch.put(on)
                 found.setdefault(title, []).append(seconds(call, job))
         switch.put(on=False)
-        profiles = job.device == "cuda" and "eager" in calls
+        # The backward of a module is in no range of its own, so a training step would show its forward alone.
+        profiles = job.device == "cuda" and "eager" in calls and not phase.trains
         share = replaced_share(calls["eager"][0], switch, job) if profiles else None
     over: dict[str, dict[str, float]] = {}
     for title, base in BASES.items():

@@ -77,7 +77,8 @@ fn memory(bytes: &Value) -> String {
 
 fn share(line: &Value) -> String {
     format!(
-        "{}: the replaced modules take {:.1}% of eager's GPU time, so kernels that take none would give {:.2}x\n",
+        "{}: the replaced modules take {:.1}% of eager's GPU time: {:.2}x if they took none, and more \
+         where the host is slower than the GPU\n",
         line["phase"].as_str().unwrap_or_default(),
         line["share"].as_f64().unwrap_or(f64::NAN) * 100.0,
         line["at_most"].as_f64().unwrap_or(f64::NAN)
@@ -134,7 +135,7 @@ qwen3-8b, bfloat16, NVIDIA H100, torch 2.11.0: 145 modules replaced
 phase         contender      ms  ratio                           peak memory
 prefill 8192  eager      276.00                                     17.25 GB
               kernels    282.50  0.977x [0.970, 0.981] of eager
-prefill 8192: the replaced modules take 20.0% of eager's GPU time, so kernels that take none would give 1.25x
+prefill 8192: the replaced modules take 20.0% of eager's GPU time: 1.25x if they took none, and more where the host is slower than the GPU
 off from float32, of the norm: 1.12e-2 as it is, 1.09e-2 with kernels; divergence of the predictions: 1.00e-4 and 9.00e-5; \
 63 of 64 greedy tokens alike
 prefill 8192: compile was not measured: RuntimeError: no
