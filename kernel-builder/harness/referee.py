@@ -5,7 +5,9 @@ Owns: the bound, and that inputs are what they were. Never: shares a process wit
 
 from __future__ import annotations
 
+import ctypes
 import math
+import os
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -82,20 +84,26 @@ class Bytes:
 
     def __init__(self, torch: ModuleType, path: str, device: str) -> None:
         self.torch, self.device, self.at = torch, device, 0
-        with open(path, "rb") as file:
-            self.data = bytearray(file.read())
+        with open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            held = torch.empty(size, dtype=torch.uint8)
+            memory = memoryview((ctypes.c_char * size).from_address(held.data_ptr())).cast("B")
+            done = 0
+            # One call reads 2 GiB at most.
+            while done < size and (count := file.readinto(memory[done:])):
+                done += count
+        self.data = held[:done]
 
     def next(self, shape: list[int], dtype: Any) -> Any:
         """The tensor that comes next."""
         count = math.prod(shape) * dtype.itemsize
-        part = memoryview(self.data)[self.at : self.at + count]
-        if len(part) != count:
+        part = self.data[self.at : self.at + count]
+        if part.numel() != count:
             raise ValueError("a file of outputs ends early")
         self.at += count
         if count == 0:
             return self.torch.empty(shape, dtype=dtype, device=self.device)
-        flat = self.torch.frombuffer(part, dtype=self.torch.uint8)
-        return flat.clone().view(dtype).reshape(shape).to(self.device)
+        return part.to(self.device, copy=True).view(dtype).reshape(shape)
 
 
 def same_bits(torch: ModuleType, one: Any, other: Any) -> bool:

@@ -117,3 +117,54 @@ class PooledTail(torch.nn.Module):
 
 def example_inputs_PooledTail():
     return (torch.randn(2, 8, 12, 14),)
+
+
+class WideChain(torch.nn.Module):
+    """Convolutions that get their channels last, and norms, a softmax and poolings behind them."""
+
+    def __init__(self, channels: int = 16):
+        super().__init__()
+        self.first = torch.nn.Conv2d(channels, 24, 3)
+        self.second = torch.nn.ConvTranspose2d(24, 16, 3, stride=2, bias=False)
+        self.norm = torch.nn.GroupNorm(4, 24)
+
+    def forward(self, x):
+        y = F.mish(self.norm(self.first(x)))
+        y = torch.softmax(self.second(y), dim=1) * 3.0
+        return F.max_pool2d(y, 2), F.instance_norm(y).mean(dim=(2, 3))
+
+
+def example_inputs_WideChain():
+    return (torch.randn(2, 16, 8, 10),)
+
+
+class Volume(torch.nn.Module):
+    """A convolution over three axes, and the smallest along one of them."""
+
+    def __init__(self, channels: int = 3):
+        super().__init__()
+        self.conv = torch.nn.Conv3d(channels, 16, 3)
+
+    def forward(self, x):
+        return torch.softmax(self.conv(x).amin(dim=2), dim=1)
+
+
+def example_inputs_Volume():
+    return (torch.randn(2, 3, 6, 7, 8),)
+
+
+class Grouped(torch.nn.Module):
+    """Convolutions in groups keep their layout, and so does one whose result is returned."""
+
+    def __init__(self, channels: int = 16):
+        super().__init__()
+        self.grouped = torch.nn.Conv2d(channels, 32, 3, groups=4)
+        self.last = torch.nn.Conv2d(32, 16, 1)
+
+    def forward(self, x):
+        y = self.last(torch.relu(self.grouped(x)))
+        return y, torch.sigmoid(y)
+
+
+def example_inputs_Grouped():
+    return (torch.randn(2, 16, 7, 9),)

@@ -133,3 +133,61 @@ def example_inputs_every_other():
 def every_other(x):
     """Sums of every other element, whose number no axis is."""
     return x[:, ::2].sum(1) * 0.5
+
+
+def example_inputs_centered_pixels():
+    return torch.randn(2, 5, 7, 20), torch.randn(20)
+
+
+def centered_pixels(image, scale):
+    """An instance norm of an image whose channels lie behind its pixels: what is reduced, and the result, lie otherwise."""
+    pixels = image.permute(0, 3, 1, 2)
+    centered = pixels - pixels.mean(dim=(2, 3), keepdim=True)
+    spread = centered.pow(2).mean(dim=(2, 3), keepdim=True)
+    return centered * torch.rsqrt(spread + 1e-5) * scale[:, None, None]
+
+
+def example_inputs_grouped_pixels():
+    return torch.randn(2, 5, 7, 24), torch.randn(24), torch.randn(24)
+
+
+def grouped_pixels(image, weight, bias):
+    """A group norm of such an image: the channels of a group lie side by side, groups between the pixels."""
+    return F.silu(F.group_norm(image.permute(0, 3, 1, 2), 6, weight, bias))
+
+
+def example_inputs_shares_of_channels():
+    return (torch.randn(2, 5, 7, 24),)
+
+
+def shares_of_channels(image):
+    """A softmax over the channels of such an image: neighbors are reduced, and written far apart."""
+    return torch.softmax(image.permute(0, 3, 1, 2) * 0.5, dim=1)
+
+
+def example_inputs_means_of_channels():
+    return torch.randn(2, 5, 7, 20), torch.randn(20)
+
+
+def means_of_channels(image, bias):
+    """The mean and the largest pixel of each channel, of which neighbors lie side by side."""
+    pixels = torch.relu(image.permute(0, 3, 1, 2) + bias[:, None, None])
+    return pixels.mean(dim=(2, 3)), pixels.amax(dim=(2, 3))
+
+
+def example_inputs_first_of_columns():
+    return (torch.randint(0, 3, (19, 21)).float(),)
+
+
+def first_of_columns(x):
+    """The place of the largest of several that are equal does not depend on the order in memory."""
+    return x.t().argmax(dim=1)
+
+
+def example_inputs_shares_of_a_transposed_matrix():
+    return torch.randn(3, 18, 22), torch.randn(3, 22, 18)
+
+
+def shares_of_a_transposed_matrix(scores, mask):
+    """Scores of attention, transposed, with a mask that is not."""
+    return torch.softmax(scores.transpose(1, 2) + mask, dim=-1)

@@ -281,7 +281,11 @@ impl Run<'_> {
                     let figures = time.into_iter().chain(ratios).chain(render::unmeasured(measurement));
                     format!("{}{}", self.at(), figures.collect::<Vec<_>>().join(", "))
                 }
-                None => format!("{}the kernel could not be timed in this regime", self.at()),
+                None => {
+                    let reason = measurement.skipped.iter().find(|skipped| skipped.name == samples::KERNEL);
+                    let reason = reason.map_or_else(String::new, |skipped| format!(": {}", skipped.reason));
+                    format!("{}the kernel could not be timed in this regime{reason}", self.at())
+                }
             },
             seconds: since.elapsed().as_secs_f64(),
             cached: false,

@@ -222,7 +222,7 @@ impl Kernel {
     }
 
     /// All places in tensors, and those that are values.
-    fn indexes(&mut self) -> impl Iterator<Item = &mut Index> {
+    pub(super) fn indexes(&mut self) -> impl Iterator<Item = &mut Index> {
         let nodes = self.nodes.iter_mut().filter_map(|node| match &mut node.expression {
             Expression::Load(_, index) | Expression::Place(index) => Some(index),
             _ => None,

@@ -11,6 +11,7 @@ mod kernel;
 mod least;
 mod length;
 mod lower;
+mod order;
 mod pieces;
 mod plan;
 mod precision;

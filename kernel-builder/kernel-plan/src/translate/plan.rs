@@ -70,8 +70,9 @@ pub fn plan(program: &Program, choices: &Choices) -> Result<Plan, Refusal> {
             None => planner.make(*value, buffer, None)?,
         }
     }
-    let Planner { mut kernels, workspaces, held, .. } = planner;
+    let Planner { mut kernels, workspaces, held, lengths, .. } = planner;
     for kernel in &mut kernels {
+        kernel.order_axes(&lengths);
         kernel.join_axes();
         if kernel.axes.is_empty() {
             kernel.axes.push(Axis { length: Length::number(1), role: Role::Parallel });
@@ -252,6 +253,22 @@ impl Planner<'_> {
 
     /// The first reduction or scan in an expression that is not in memory.
     fn outermost(&self, value: ValueId) -> Option<ValueId> {
+        self.reductions(value, true).first().copied()
+    }
+
+    /// The last reduction in an expression that is not in memory and goes over the same axes as the first: a kernel of its own for it
+    /// computes those that it needs.
+    fn last(&self, value: ValueId, first: ValueId) -> ValueId {
+        let axes = |one: ValueId| {
+            axes_of(&self.program.values[one].kind, &|of| self.program.values[of].shape.clone())
+        };
+        let alike = self.reductions(value, false).into_iter().filter(|one| axes(*one) == axes(first));
+        alike.max().unwrap_or(first)
+    }
+
+    /// The reductions and scans in an expression that are not in memory, those within them left out; `one`: the first alone.
+    fn reductions(&self, value: ValueId, one: bool) -> Vec<ValueId> {
+        let mut found = Vec::new();
         let mut pending = vec![value];
         let mut seen = BTreeSet::new();
         while let Some(next) = pending.pop() {
@@ -259,7 +276,7 @@ impl Planner<'_> {
                 continue;
             }
             match &self.program.values[next].kind {
-                Kind::Reduce(..) | Kind::Scan(..) => return Some(next),
+                Kind::Reduce(..) | Kind::Scan(..) => found.push(next),
                 Kind::Pointwise(_, of) => pending.extend(of.iter().rev()),
                 Kind::View(of, _) => pending.push(*of),
                 Kind::Gather(of, _, by) => {
@@ -268,8 +285,11 @@ impl Planner<'_> {
                 }
                 Kind::Input(_) | Kind::Number(_) | Kind::Quantity(_) | Kind::Place(_) => {}
             }
+            if one && !found.is_empty() {
+                break;
+            }
         }
-        None
+        found
     }
 
     fn kernel(&self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>) -> Result<Kernel, Blocked> {
@@ -292,10 +312,16 @@ impl Planner<'_> {
         let is_scan = matches!(values[deciding].kind, Kind::Scan(..));
         let is_divided = !is_scan && !self.fused.contains(&deciding) && self.is_few(&axes);
         if !one_each && (!full || is_divided) {
-            return Err(Blocked::Needs(deciding));
+            return Err(Blocked::Needs(self.last(value, deciding)));
         }
         let mut builder = self.builder(axes);
         match builder.store(value, buffer, into) {
+            // Neighbors in memory cannot be neighbors twice: the reductions read them, then a kernel of its own transposes.
+            Ok(())
+                if !one_each && !self.fused.contains(&deciding) && builder.kernel.is_torn(&self.lengths) =>
+            {
+                Err(Blocked::Needs(self.last(value, deciding)))
+            }
             Ok(()) => Ok(builder.kernel),
             Err(Blocked::Needs(inner)) => Err(Blocked::Needs(self.cheaper(inner, &builder.depth, value))),
             Err(other) => Err(other),

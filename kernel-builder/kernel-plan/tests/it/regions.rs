@@ -6,8 +6,8 @@ use std::path::Path;
 use kernel_plan::diagnostic::{SourceFile, has_errors};
 use kernel_plan::spec::parse_op;
 use kernel_plan::translate::{
-    Choices, Division, FixedAxis, Part, Project, Refusal, TracedGraph, Whole, divide, emit_whole, lower,
-    steps,
+    Choices, Division, FixedAxis, Form, Kernel, Part, Project, Refusal, TracedGraph, Whole, divide,
+    emit_whole, lower, steps,
 };
 use serde_json::{Value, json};
 
@@ -86,6 +86,71 @@ fn small_windows_belong_to_a_region() {
     insta::assert_snapshot!("parts_pooled_tail_references", whole.references);
     insta::assert_snapshot!("parts_pooled_tail_device", whole.regions[0].1.cuda);
     insta::assert_snapshot!("parts_pooled_tail_plan", whole.plan);
+}
+
+/// The graph `strided_tail` with channels that fill the tiles of a convolution, and the mean of each channel taken off.
+fn centered(groups: i64) -> TracedGraph {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/translate/strided_tail.json");
+    let text = std::fs::read_to_string(path).expect("a readable file");
+    let mut graph: Value = serde_json::from_str(&text).expect("the form of a graph");
+    let [float, width, kernel] = [json!("float32"), json!([[64, []]]), json!([[32, []]])];
+    graph["inputs"][0]["tensor"]["shape"][1] = kernel.clone();
+    graph["inputs"][1]["tensor"]["shape"] = json!([width, kernel, [[3, []]], [[3, []]]]);
+    graph["inputs"][2]["tensor"]["shape"] = json!([width]);
+    let mut convolution = graph["nodes"][0].clone();
+    convolution["results"][0]["shape"][1] = width.clone();
+    convolution["arguments"][8] = json!(groups);
+    let shape = convolution["results"][0]["shape"].clone();
+    let node = |name: &str, op: &str, arguments: Value, shape: Value| {
+        json!({
+            "name": name, "op": op, "arguments": arguments, "keywords": {},
+            "results": [{ "shape": shape, "dtype": float }], "line": 87, "text": "return y - y.mean(dim=(2, 3), keepdim=True)",
+        })
+    };
+    let mut mean = shape.clone();
+    (mean[2], mean[3]) = (json!([[1, []]]), json!([[1, []]]));
+    let wide = json!([{ "node": "convolution" }]);
+    let mut copy = node("wide", "aten._to_copy.default", wide, shape.clone());
+    copy["keywords"]["dtype"] = float.clone();
+    graph["nodes"] = json!([
+        convolution,
+        copy,
+        node("mean", "aten.mean.dim", json!([{ "node": "wide" }, [2, 3], true]), mean),
+        node("less", "aten.sub.Tensor", json!([{ "node": "wide" }, { "node": "mean" }]), shape),
+    ]);
+    graph["outputs"] = json!(["less"]);
+    let mut graph: TracedGraph = serde_json::from_value(graph).expect("the form of a graph");
+    for (axis, length) in [("s68", 35), ("s43", 67)] {
+        graph.symbols.get_mut(axis).expect("a symbol").hint = length;
+    }
+    for (axis, length) in [("floor_1", 16), ("floor_2", 32)] {
+        graph.symbols.get_mut(axis).expect("a symbol").hint = length;
+    }
+    graph
+}
+
+/// The kernels around a convolution convert between layouts in passing. What is reduced is read as it lies in memory, and the
+/// result, which lies otherwise, is written by a kernel of its own.
+#[test]
+fn convolutions_get_their_channels_last() {
+    let mut graph = centered(1);
+    let (division, whole) = loop {
+        let division = divide(&graph, &Choices::default()).expect("a division");
+        match emit_whole(&division, &project()) {
+            Ok(whole) => break (division, whole),
+            Err(refusal) => graph.fix(&FixedAxis::after(&refusal, &graph).expect("an axis")),
+        }
+    };
+    sound(&whole);
+    let forms: Vec<Vec<Form>> = (division.regions.iter())
+        .map(|region| region.plan.kernels.iter().map(Kernel::form).collect())
+        .collect();
+    assert_eq!(forms, [vec![Form::Transposition], vec![Form::Column, Form::Transposition]]);
+    insta::assert_snapshot!("parts_centered_forward", whole.forward);
+    insta::assert_snapshot!("parts_centered_references", whole.references);
+    // Convolutions in groups are left as they are.
+    let division = divide(&centered(2), &Choices::default()).expect("a division");
+    assert_eq!(division.regions.len(), 1);
 }
 
 /// op.toml cannot say `(height - 3) / 2 + 1`, but it can say 3.

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::html::{self, Table, Term};
-use super::plot::{self, Figure, PhaseRatios};
+use super::plot::Figure;
+use super::plot::phases::{self, PhaseRatios};
 
 /// The data of `model.html`.
 #[derive(Debug, Serialize)]
@@ -37,8 +38,8 @@ pub(crate) fn page(lines: &[Value]) -> String {
             title: format!("{}{small} on {}", word("model"), word("device")),
             summary: summary(&phases, &about),
             doubts: lines.iter().flat_map(failed).collect(),
-            ratios: (!phases.is_empty()).then(|| plot::phases(&phases)),
-            shares: (!shares.is_empty()).then(|| plot::shares(&shares)),
+            ratios: (!phases.is_empty()).then(|| phases::ratios(&phases)),
+            shares: (!shares.is_empty()).then(|| phases::shares(&shares)),
             numbers: lines.iter().find(|line| line["phase"] == "numbers").map(numbers),
             results: results(lines),
             about: html::terms([

@@ -49,7 +49,7 @@ pub(super) fn apart(traced: &TracedGraph, stays: &BTreeSet<String>) -> TracedGra
 }
 
 /// Puts sums in the place of convolutions in an argument.
-fn rename(json: &mut Json, sums: &BTreeMap<&str, String>) {
+pub(super) fn rename(json: &mut Json, sums: &BTreeMap<&str, String>) {
     match json {
         Json::Array(all) => all.iter_mut().for_each(|one| rename(one, sums)),
         Json::Object(fields) => {
@@ -70,7 +70,7 @@ fn bias<'t>(traced: &'t TracedGraph, node: &'t TracedNode) -> Option<(&'t str, &
 }
 
 /// Whether kernels alone take a value.
-fn is_ours(traced: &TracedGraph, value: &str, stays: &BTreeSet<String>) -> bool {
+pub(super) fn is_ours(traced: &TracedGraph, value: &str, stays: &BTreeSet<String>) -> bool {
     let mut takers = traced.nodes.iter().filter(|node| node.operands().contains(&value)).peekable();
     takers.peek().is_some()
         && !traced.outputs.iter().any(|output| output == value)

@@ -17,6 +17,7 @@ mod bias;
 mod cut;
 mod division;
 mod graph;
+mod layout;
 mod lengths;
 mod rounding;
 
@@ -64,7 +65,9 @@ pub fn divide(traced: &TracedGraph, choices: &Choices) -> Result<Division, Refus
     let mut stays: BTreeSet<String> =
         traced.nodes.iter().filter(is_library).map(|node| node.name.clone()).collect();
     loop {
-        match attempt(&bias::apart(&traced, &stays), &stays, choices) {
+        let mut staying = stays.clone();
+        let changed = layout::channels_last(&bias::apart(&traced, &stays), &mut staying);
+        match attempt(&changed, &staying, choices) {
             Ok(division) => return Ok(division),
             Err(Obstacle::Stays(name)) => {
                 stays.insert(name);

@@ -11,7 +11,7 @@ mod scan;
 mod transposition;
 mod writer;
 
-use super::super::kernel::{Form, Kernel};
+use super::super::kernel::{Form, Kernel, Role};
 use super::super::plan::Plan;
 use super::super::program::Program;
 use super::project::Project;
@@ -62,6 +62,14 @@ pub(super) fn source(program: &Program, plan: &Plan, project: &Project) -> Cuda 
     lines.add(0, format!("}}  // namespace {op}_steps"));
     launches.tune = tune(plan, &launches.lets);
     Cuda { text: lines.finish(), launches }
+}
+
+/// Threads of a short row. Where all rows are known to be shorter than a warp has packs of 16 bytes in float32, others would idle.
+fn narrow(plan: &Plan) -> i32 {
+    let rows = plan.kernels.iter().filter(|one| one.form() == Form::Row);
+    let packs = rows.map(|row| row.length(Role::Reduced).value().map_or(i64::MAX, |length| (length + 3) / 4));
+    let most = packs.max().unwrap_or(i64::MAX);
+    [4, 8, 16].into_iter().find(|threads| i64::from(*threads) >= most).unwrap_or(32)
 }
 
 /// `[tune]`: the settings of the skeletons that are there.
@@ -117,8 +125,8 @@ fn tune(plan: &Plan, lets: &str) -> String {
             rows,
             "Threads of a short row, which has `narrow * units` packs at most.",
             "narrow",
-            "[8, 16, 32]",
-            32,
+            "[4, 8, 16, 32]",
+            narrow(plan),
         ),
         (rows, "Threads of a row that is not held.", "threads", "[128, 256, 512, 1024]", 1024),
         (
