@@ -106,7 +106,7 @@ class Enlisting:
         (row,) = case.rotation(station.sets).fresh(0, 1)
         self.row: list[Any] = [tensor.clone() if tensor is not None else None for tensor in row]
         self.exact = exact_results(torch, job, reference, case, self.row)
-        self.own = own_results(torch, job, reference, case, self.row, len(self.exact))
+        self.own = own_results(torch, job, reference, case, self.row, self.exact)
 
     def skip(self, name: str, reason: str) -> None:
         """Leaves a baseline out."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import cast as typed
@@ -31,6 +32,7 @@ from inputs import (
     results,
 )
 from lanes import side_by_side
+from layouts import ChannelsLast, may_matter
 from masks import remember
 from own_errors import explained
 from precision import keep_float32
@@ -182,9 +184,9 @@ def with_own_errors(
     """Sizes of terms that explain PyTorch's own error several times, for a package that calls PyTorch's operators.
 
     A convolution or a product rounds its results, and may compute them by an algorithm that loses more than sums do; what comes
-    after enlarges that. `terms` are the sizes that were found otherwise, or nothing. PyTorch's error is the larger one of two:
-    that in the real dtype, and that where every operator's result in float64 is off by a random rounding of that dtype, which
-    shows what the next value would have become.
+    after enlarges that. `terms` are the sizes that were found otherwise, or nothing. PyTorch's error is the largest of these:
+    that in the real dtype, that with convolutions in channels-last layout, and that where every operator's result in float64 is
+    off by a random rounding of that dtype, which shows what the next value would have become.
     """
     own = [torch.zeros_like(one) for one in exact]
 
@@ -193,9 +195,11 @@ def with_own_errors(
             error = one.to(torch.float64).sub(here).abs_()
             torch.maximum(size, error.nan_to_num_(nan=0.0, posinf=0.0), out=size)
 
-    eager = eager_results(function, case, inputs, scalars)
-    if not isinstance(eager, str):
-        enlarge(eager)
+    for layout in (nullcontext(), ChannelsLast()) if may_matter(inputs) else (nullcontext(),):
+        with layout:
+            eager = eager_results(function, case, inputs, scalars)
+        if not isinstance(eager, str):
+            enlarge(eager)
     floats = [DTYPES[one.dtype] for one in case.outputs if DTYPES[one.dtype].is_floating_point]
     if floats:
         roundoff = max(torch.finfo(one).eps for one in floats) / 2

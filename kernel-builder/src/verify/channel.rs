@@ -25,6 +25,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("inputs.py", include_str!("../../harness/inputs.py")),
     ("kept.py", include_str!("../../harness/kept.py")),
     ("lanes.py", include_str!("../../harness/lanes.py")),
+    ("layouts.py", include_str!("../../harness/layouts.py")),
     ("linter.py", include_str!("../../harness/linter.py")),
     ("main.py", include_str!("../../harness/main.py")),
     ("masks.py", include_str!("../../harness/masks.py")),

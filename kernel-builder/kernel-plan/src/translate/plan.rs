@@ -19,6 +19,8 @@ use crate::units::Dtype;
 const FEW_INSTANCES: i64 = 32;
 /// Elements of an instance that are many.
 const MANY_ELEMENTS: i64 = 16_384;
+/// Elements of an instance that few threads read together.
+const SHORT_REDUCTION: i64 = 1024;
 /// More values between kernels than any program needs.
 const MOST_WORKSPACES: usize = 64;
 
@@ -257,13 +259,17 @@ impl Planner<'_> {
     }
 
     /// The last reduction in an expression that is not in memory and goes over the same axes as the first: a kernel of its own for it
-    /// computes those that it needs.
+    /// computes those that it needs. Of many elements each has a kernel of its own, so that several blocks can share an instance.
     fn last(&self, value: ValueId, first: ValueId) -> ValueId {
         let axes = |one: ValueId| {
             axes_of(&self.program.values[one].kind, &|of| self.program.values[of].shape.clone())
         };
-        let alike = self.reductions(value, false).into_iter().filter(|one| axes(*one) == axes(first));
-        alike.max().unwrap_or(first)
+        let own = axes(first);
+        let reduced = own.iter().filter(|axis| axis.role != Role::Parallel);
+        if Length::product(reduced.map(|axis| &axis.length)).at(&self.large) > SHORT_REDUCTION {
+            return first;
+        }
+        self.reductions(value, false).into_iter().filter(|one| axes(*one) == own).max().unwrap_or(first)
     }
 
     /// The reductions and scans in an expression that are not in memory, those within them left out; `one`: the first alone.

@@ -64,6 +64,21 @@ pub(super) fn source(program: &Program, plan: &Plan, project: &Project) -> Cuda 
     Cuda { text: lines.finish(), launches }
 }
 
+/// The most settings that a `[tune]` may have together.
+const MOST_SETTINGS: usize = 10_000_000;
+/// What keeps its default where a file has so many skeletons that its settings would be too many, what matters least first.
+const FIXED: [&str; 9] = [
+    "tile_unroll",
+    "column_bytes",
+    "tile_beside",
+    "cluster_threads",
+    "part_threads",
+    "spread",
+    "widest",
+    "block",
+    "tile_threads",
+];
+
 /// Threads of a short row. Where all rows are known to be shorter than a warp has packs of 16 bytes in float32, others would idle.
 fn narrow(plan: &Plan) -> i32 {
     let rows = plan.kernels.iter().filter(|one| one.form() == Form::Row);
@@ -190,7 +205,20 @@ fn tune(plan: &Plan, lets: &str) -> String {
     if pointwise {
         text += "# More do not fit into the registers.\nconstraints = [\"block * unroll <= 4096\"]\n";
     }
-    for (_, words, name, values, default) in settings.into_iter().filter(|(is_there, ..)| *is_there) {
+    let settings = settings.into_iter().filter(|(is_there, ..)| *is_there);
+    let mut settings: Vec<_> =
+        settings.map(|(_, words, name, values, default)| (words, name, values.to_owned(), default)).collect();
+    for fixed in FIXED {
+        let count: usize = settings.iter().map(|(_, _, values, _)| values.split(',').count()).product();
+        // `reread` below doubles them.
+        if 2 * count <= MOST_SETTINGS {
+            break;
+        }
+        for (_, _, values, default) in settings.iter_mut().filter(|(_, name, ..)| *name == fixed) {
+            *values = format!("[{default}]");
+        }
+    }
+    for (words, name, values, default) in settings {
         let words = if words.is_empty() { String::new() } else { format!("# {words}\n") };
         text += &format!("\n{words}[tune.{name}]\nvalues = {values}\ndefault = {default}\n");
     }

@@ -1,0 +1,38 @@
+"""PyTorch's convolutions in channels-last layout, whose algorithms lose something else than those of other layouts.
+
+Owns: the layout of their tensors. Never: decides what an error is measured for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# Layouts by the number of axes of a tensor.
+LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def may_matter(inputs: Sequence[torch.Tensor | None]) -> bool:
+    """Whether a function of these may have convolutions with other layouts."""
+    return any(one is not None and one.dim() in LAYOUTS for one in inputs)
+
+
+class ChannelsLast(TorchDispatchMode):
+    """Gives convolutions their input channels-last; their results are as they would be without that."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: PyTorch 2.11 and later would import its compiler for that, which takes two seconds."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call an operator."""
+        if func.overloadpacket.__name__ != "convolution" or args[0].dim() not in LAYOUTS:
+            return func(*args, **(kwargs or {}))
+        given = args[0].contiguous(memory_format=LAYOUTS[args[0].dim()])
+        return func(given, *args[1:], **(kwargs or {})).contiguous()
