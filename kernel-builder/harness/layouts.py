@@ -1,4 +1,4 @@
-"""PyTorch's convolutions in channels-last layout, whose algorithms lose something else than those of other layouts.
+"""Runs PyTorch's convolutions in channels-last layout, where cuDNN has other algorithms with other errors.
 
 Owns: the layout of their tensors. Never: decides what an error is measured for.
 """
@@ -16,12 +16,12 @@ LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def may_matter(inputs: Sequence[torch.Tensor | None]) -> bool:
-    """Whether a function of these may have convolutions with other layouts."""
+    """Whether a function of these tensors may call convolutions that have a channels-last layout."""
     return any(one is not None and one.dim() in LAYOUTS for one in inputs)
 
 
 class ChannelsLast(TorchDispatchMode):
-    """Gives convolutions their input channels-last; their results are as they would be without that."""
+    """Passes the input of convolutions in channels-last layout, and returns contiguous results."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

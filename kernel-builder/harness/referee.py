@@ -101,10 +101,10 @@ class Bytes:
         with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             held = torch.empty(size, dtype=torch.uint8)
-            memory = memoryview((ctypes.c_char * size).from_address(held.data_ptr())).cast("B")
+            memory = (ctypes.c_char * size).from_address(held.data_ptr())
             done = 0
             # One call reads 2 GiB at most.
-            while done < size and (count := file.readinto(memory[done:])):
+            while done < size and (count := file.readinto(memoryview(memory).cast("B")[done:])):
                 done += count
         self.data = held[:done]
 

@@ -131,6 +131,12 @@ def test_tensors_of_a_file_are_read_in_order_and_a_short_file_is_an_error(tmp_pa
         data.next([1], torch.float32)
 
 
+def test_a_file_of_empty_tensors_is_read(tmp_path: Any):
+    path = tmp_path / "call.bin"
+    path.write_bytes(b"")
+    assert Bytes(torch, str(path), "cpu").next([0, 3], torch.float32).shape == (0, 3)
+
+
 def test_a_deviation_is_in_parts_of_the_largest_of_the_row():
     wanted = torch.tensor([[1.0, 100.0], [1.0, 2.0]], dtype=torch.float64)
     assert deviation(torch, wanted, wanted) == 0.0

@@ -20,7 +20,7 @@ use super::tune::Count;
 /// Cases of all workloads together; more are a mistake in `[dtypes]`.
 const CASES: u64 = 10_000;
 /// Settings of the tunables that satisfy the constraints; more are never searched.
-const SETTINGS: u64 = 10_000_000;
+pub(crate) const SETTINGS: u64 = 10_000_000;
 /// How many partial settings are looked at to count them.
 const VISITS: u64 = 1_000_000;
 

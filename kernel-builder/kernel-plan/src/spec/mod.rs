@@ -44,6 +44,7 @@ pub mod update;
 pub(crate) mod values;
 mod wording;
 
+pub(crate) use across_op::SETTINGS;
 pub use build::BuildSpec;
 pub use edition::{Edition, edition};
 pub use evaluate_launch::LaunchError;

@@ -6,11 +6,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::index::{Index, Part};
-use super::kernel::{Axis, Expression, Kernel, SHORT};
+use super::kernel::{Axis, Expression, Kernel, SHORT, Store};
 use super::length::Length;
 
 impl Kernel {
-    /// The place in memory that most elements are read from, whatever else is read; `None` if it does not follow from the axes.
+    /// The index of the load that reads most elements, the first of several; `None` if an axis has no constant step in it.
     fn main_load(&self, lengths: &BTreeMap<String, i64>) -> Option<&Index> {
         let loads = self.nodes.iter().filter_map(|node| match &node.expression {
             Expression::Load(_, index) => Some(index),
@@ -21,34 +21,33 @@ impl Kernel {
             let used = (0..self.axes.len()).filter(|axis| index.uses(*axis));
             Length::product(used.map(|axis| &self.axes[axis].length)).at(lengths)
         };
-        // The first of those that are alike.
+        // Of several, `max_by_key` takes the last.
         loads.rev().max_by_key(|index| elements(index)).filter(|index| steps(index))
     }
 
-    /// Whether a reduction is better apart from the results that it has for every element: those have other neighbors in memory
-    /// than the elements that are reduced.
+    /// Whether the axes may be walked in any order: a scan has one, and a search finds the first of several equal elements.
+    fn has_any_order(&self) -> bool {
+        self.scan.is_none() && !self.reductions.iter().any(|reduced| reduced.how.is_place())
+    }
+
+    /// Whether no order of the axes suits both: the elements that are reduced and the results for every element have different
+    /// neighbors in memory.
     pub fn is_torn(&self, lengths: &BTreeMap<String, i64>) -> bool {
         let mut own = self.clone();
         own.split_axes();
-        own.has_other_neighbors(lengths)
-    }
-
-    fn has_other_neighbors(&self, lengths: &BTreeMap<String, i64>) -> bool {
-        if self.scan.is_some() || self.reductions.iter().any(|reduced| reduced.how.is_place()) {
-            return false;
-        }
-        let Some((read, true)) = self.main_load(lengths).and_then(|index| self.neighbors(index, lengths))
+        let Some((read, true)) = own.main_load(lengths).and_then(|index| own.neighbors(index, lengths))
         else {
             return false;
         };
-        self.stores.iter().any(|store| {
-            let is_whole = (0..self.axes.len()).all(|axis| store.offset.uses(axis));
+        let is_written_otherwise = |store: &Store| {
+            let is_whole = (0..own.axes.len()).all(|axis| store.offset.uses(axis));
             let other = |(written, is_long): (usize, bool)| is_long && written != read;
-            is_whole && self.neighbors(&store.offset, lengths).is_some_and(other)
-        })
+            is_whole && own.neighbors(&store.offset, lengths).is_some_and(other)
+        };
+        own.has_any_order() && own.stores.iter().any(is_written_otherwise)
     }
 
-    /// The axis along which neighbors lie, and whether many of them do, those along the axes that follow included.
+    /// The axis along which neighbors lie, and whether at least `SHORT` elements lie side by side along it and the axes that continue it.
     fn neighbors(&self, index: &Index, lengths: &BTreeMap<String, i64>) -> Option<(usize, bool)> {
         let at = |wanted: i64| {
             (0..self.axes.len()).find(|axis| index.step(*axis).is_some_and(|step| step.at(lengths) == wanted))
@@ -64,13 +63,9 @@ impl Kernel {
         Some((first, run >= SHORT))
     }
 
-    /// Walks the axes in the order in which the elements that are reduced lie in memory, so that neighboring threads read neighbors.
-    /// The first of several equal elements stays the first.
+    /// Walks the axes of a reduction in the order in which its elements lie in memory, so that neighboring threads read neighbors.
     pub fn order_axes(&mut self, lengths: &BTreeMap<String, i64>) {
-        if self.scan.is_some()
-            || self.reductions.is_empty()
-            || self.reductions.iter().any(|reduced| reduced.how.is_place())
-        {
+        if self.reductions.is_empty() || !self.has_any_order() {
             return;
         }
         let mut own = self.clone();
@@ -80,7 +75,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the axes were in another order before.
+    /// Sorts the axes by their steps; whether that changed their order.
     fn sort_axes(&mut self, lengths: &BTreeMap<String, i64>) -> bool {
         let Some(index) = self.main_load(lengths) else { return false };
         let step = |axis: &usize| index.step(*axis).map_or(0, |step| step.at(lengths));
@@ -104,7 +99,7 @@ impl Kernel {
         true
     }
 
-    /// Walks an axis as two where a tensor is read at quotients and remainders of its places.
+    /// Replaces an axis by two where an index divides its places.
     fn split_axes(&mut self) {
         while let Some((axis, outer, inner)) = self.divided_axis() {
             let lengths: Vec<Length> = (self.axes.iter().enumerate())

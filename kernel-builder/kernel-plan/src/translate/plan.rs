@@ -19,7 +19,7 @@ use crate::units::Dtype;
 const FEW_INSTANCES: i64 = 32;
 /// Elements of an instance that are many.
 const MANY_ELEMENTS: i64 = 16_384;
-/// Elements of an instance that few threads read together.
+/// With more elements, a result may be shared by several blocks, which make one reduction at a time.
 const SHORT_REDUCTION: i64 = 1024;
 /// More values between kernels than any program needs.
 const MOST_WORKSPACES: usize = 64;
@@ -255,11 +255,11 @@ impl Planner<'_> {
 
     /// The first reduction or scan in an expression that is not in memory.
     fn outermost(&self, value: ValueId) -> Option<ValueId> {
-        self.reductions(value, true).first().copied()
+        self.reductions(value).next()
     }
 
-    /// The last reduction in an expression that is not in memory and goes over the same axes as the first: a kernel of its own for it
-    /// computes those that it needs. Of many elements each has a kernel of its own, so that several blocks can share an instance.
+    /// Of the reductions in an expression over the same axes as `first`, the last one. Its kernel also computes those that it needs. If
+    /// there are many elements, `first` itself: each reduction then has its own kernel, in which several blocks can share a result.
     fn last(&self, value: ValueId, first: ValueId) -> ValueId {
         let axes = |one: ValueId| {
             axes_of(&self.program.values[one].kind, &|of| self.program.values[of].shape.clone())
@@ -269,33 +269,31 @@ impl Planner<'_> {
         if Length::product(reduced.map(|axis| &axis.length)).at(&self.large) > SHORT_REDUCTION {
             return first;
         }
-        self.reductions(value, false).into_iter().filter(|one| axes(*one) == own).max().unwrap_or(first)
+        self.reductions(value).filter(|one| axes(*one) == own).max().unwrap_or(first)
     }
 
-    /// The reductions and scans in an expression that are not in memory, those within them left out; `one`: the first alone.
-    fn reductions(&self, value: ValueId, one: bool) -> Vec<ValueId> {
-        let mut found = Vec::new();
+    /// The reductions and scans in an expression that are not in memory, but not those that they are made of.
+    fn reductions(&self, value: ValueId) -> impl Iterator<Item = ValueId> {
         let mut pending = vec![value];
         let mut seen = BTreeSet::new();
-        while let Some(next) = pending.pop() {
-            if !seen.insert(next) || (self.stored.contains_key(&next) && next != value) {
-                continue;
-            }
-            match &self.program.values[next].kind {
-                Kind::Reduce(..) | Kind::Scan(..) => found.push(next),
-                Kind::Pointwise(_, of) => pending.extend(of.iter().rev()),
-                Kind::View(of, _) => pending.push(*of),
-                Kind::Gather(of, _, by) => {
-                    pending.extend(by.iter().rev());
-                    pending.push(*of);
+        std::iter::from_fn(move || {
+            while let Some(next) = pending.pop() {
+                if !seen.insert(next) || (self.stored.contains_key(&next) && next != value) {
+                    continue;
                 }
-                Kind::Input(_) | Kind::Number(_) | Kind::Quantity(_) | Kind::Place(_) => {}
+                match &self.program.values[next].kind {
+                    Kind::Reduce(..) | Kind::Scan(..) => return Some(next),
+                    Kind::Pointwise(_, of) => pending.extend(of.iter().rev()),
+                    Kind::View(of, _) => pending.push(*of),
+                    Kind::Gather(of, _, by) => {
+                        pending.extend(by.iter().rev());
+                        pending.push(*of);
+                    }
+                    Kind::Input(_) | Kind::Number(_) | Kind::Quantity(_) | Kind::Place(_) => {}
+                }
             }
-            if one && !found.is_empty() {
-                break;
-            }
-        }
-        found
+            None
+        })
     }
 
     fn kernel(&self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>) -> Result<Kernel, Blocked> {
@@ -322,7 +320,7 @@ impl Planner<'_> {
         }
         let mut builder = self.builder(axes);
         match builder.store(value, buffer, into) {
-            // Neighbors in memory cannot be neighbors twice: the reductions read them, then a kernel of its own transposes.
+            // No order of the axes reads neighbors and writes neighbors: a first kernel reduces, and a second one transposes.
             Ok(())
                 if !one_each && !self.fused.contains(&deciding) && builder.kernel.is_torn(&self.lengths) =>
             {

@@ -8,11 +8,11 @@ use super::{Axis, Figure, LEFT, Length, Mark, RIGHT, ROW, Shape, TOP, grid, line
 pub(in super::super) struct PhaseRatios {
     pub(in super::super) phase: String,
     pub(in super::super) ratios: Vec<(String, [f64; 3])>,
-    /// What the phase would gain if the replaced modules took no GPU time.
+    /// The speedup of the phase if the replaced modules took no GPU time.
     pub(in super::super) at_most: Option<f64>,
 }
 
-/// What is compared in the phases of a model, each with the series of its marks.
+/// The comparisons that the plot shows for each phase, and the series that gives each one its colour.
 const COMPARED: [(&str, usize); 4] = [
     ("kernels over eager", 0),
     ("compile + kernels over compile", 3),
@@ -20,7 +20,7 @@ const COMPARED: [(&str, usize); 4] = [
     ("graph + kernels over graph", 2),
 ];
 
-/// What kernels gain in each phase of a model, with a line for what they can gain at most.
+/// The speedup from kernels in each phase of a model, with a line at the highest possible one.
 pub(in super::super) fn ratios(rows: &[PhaseRatios]) -> Figure {
     let all = rows.iter().flat_map(|row| row.ratios.iter().flat_map(|(_, ratio)| *ratio));
     let axis = Axis::around(all.chain(rows.iter().filter_map(|row| row.at_most)).chain([1.0]));

@@ -16,6 +16,7 @@ use super::super::plan::Plan;
 use super::super::program::Program;
 use super::project::Project;
 use super::words::Lines;
+use crate::spec::SETTINGS;
 
 pub(super) use launches::Launches;
 use writer::Writer;
@@ -64,9 +65,8 @@ pub(super) fn source(program: &Program, plan: &Plan, project: &Project) -> Cuda 
     Cuda { text: lines.finish(), launches }
 }
 
-/// The most settings that a `[tune]` may have together.
-const MOST_SETTINGS: usize = 10_000_000;
-/// What keeps its default where a file has so many skeletons that its settings would be too many, what matters least first.
+/// Tunables that keep their default if a region has so many skeletons that all combinations would be too many. Those that matter least
+/// come first.
 const FIXED: [&str; 9] = [
     "tile_unroll",
     "column_bytes",
@@ -79,12 +79,30 @@ const FIXED: [&str; 9] = [
     "tile_threads",
 ];
 
-/// Threads of a short row. Where all rows are known to be shorter than a warp has packs of 16 bytes in float32, others would idle.
+/// Threads of a short row by default: a warp, or fewer if the length of all rows is known and a warp would have more threads than
+/// a row has packs of 16 bytes in float32.
 fn narrow(plan: &Plan) -> i32 {
     let rows = plan.kernels.iter().filter(|one| one.form() == Form::Row);
     let packs = rows.map(|row| row.length(Role::Reduced).value().map_or(i64::MAX, |length| (length + 3) / 4));
     let most = packs.max().unwrap_or(i64::MAX);
     [4, 8, 16].into_iter().find(|threads| i64::from(*threads) >= most).unwrap_or(32)
+}
+
+/// A tunable: its comment, its name, its values as they are written, and its default.
+type Tunable = (&'static str, &'static str, String, i32);
+
+/// Leaves tunables their default until a search has no more than `SETTINGS` settings.
+fn limit(tunables: &mut [Tunable]) {
+    for fixed in FIXED {
+        let counts = tunables.iter().map(|(_, _, values, _)| values.split(',').count() as u64);
+        // `reread` doubles them.
+        if 2 * counts.product::<u64>() <= SETTINGS {
+            return;
+        }
+        for (_, _, values, default) in tunables.iter_mut().filter(|(_, name, ..)| *name == fixed) {
+            *values = format!("[{default}]");
+        }
+    }
 }
 
 /// `[tune]`: the settings of the skeletons that are there.
@@ -206,18 +224,9 @@ fn tune(plan: &Plan, lets: &str) -> String {
         text += "# More do not fit into the registers.\nconstraints = [\"block * unroll <= 4096\"]\n";
     }
     let settings = settings.into_iter().filter(|(is_there, ..)| *is_there);
-    let mut settings: Vec<_> =
+    let mut settings: Vec<Tunable> =
         settings.map(|(_, words, name, values, default)| (words, name, values.to_owned(), default)).collect();
-    for fixed in FIXED {
-        let count: usize = settings.iter().map(|(_, _, values, _)| values.split(',').count()).product();
-        // `reread` below doubles them.
-        if 2 * count <= MOST_SETTINGS {
-            break;
-        }
-        for (_, _, values, default) in settings.iter_mut().filter(|(_, name, ..)| *name == fixed) {
-            *values = format!("[{default}]");
-        }
-    }
+    limit(&mut settings);
     for (words, name, values, default) in settings {
         let words = if words.is_empty() { String::new() } else { format!("# {words}\n") };
         text += &format!("\n{words}[tune.{name}]\nvalues = {values}\ndefault = {default}\n");
@@ -242,5 +251,27 @@ impl Writer<'_> {
             Form::Column => self.column(lines, launches),
             Form::Scan => self.scan(lines, launches),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the tunables of all skeletons together some keep their default; few tunables keep their values.
+    #[test]
+    fn a_search_has_a_limited_number_of_settings() {
+        let all = |names: &[&'static str]| -> Vec<Tunable> {
+            names.iter().map(|name| ("", *name, "[1, 2, 4, 8]".to_owned(), 4)).collect()
+        };
+        let mut few = all(&FIXED);
+        limit(&mut few);
+        assert_eq!(few, all(&FIXED));
+        let mut many = all(&FIXED);
+        many.extend(all(&["bytes", "unroll", "units", "narrow"]));
+        limit(&mut many);
+        let fixed: Vec<&str> =
+            many.iter().filter(|(_, _, values, _)| values == "[4]").map(|(_, name, ..)| *name).collect();
+        assert_eq!(fixed, FIXED[..2]);
     }
 }
