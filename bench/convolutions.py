@@ -4,8 +4,8 @@
     git clone https://github.com/ScalingIntelligence/KernelBench
     python3 bench/convolutions.py KernelBench/KernelBench/level2 --out FILE.jsonl
 
-This is what decision 0038 rests on. The batch of each task is halved until its largest tensor has at most 128 MiB in float32. Biases
-are left out. Products and convolutions compute as PyTorch does by default, which allows TF32 in convolutions.
+This is what decision 0038 rests on. The batch of each task is halved until its largest tensor has at most 128 MiB in float32, or
+--largest MiB. Biases are left out. Products and convolutions compute as PyTorch does by default, which allows TF32 in convolutions.
 
 FILE.jsonl has a line for each task with one convolution: `task`, `x` and `weight` (shapes), `stride`, `groups`, `transposed`, and
 microseconds for `float32` and `bfloat16`: `contiguous` (the convolution as it is), `channels_last` (its input has that layout),
@@ -20,7 +20,6 @@ import sys
 
 import torch
 
-LARGEST = 128 << 20
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
@@ -40,8 +39,11 @@ def microseconds(call):
     return round(sorted(means)[1], 1)
 
 
-def task(path):
-    """The convolution of a task, without elements, and the shape of its input; `None` if it has several."""
+def task(path, limit):
+    """The convolution of a task, without elements, and the shape of its input; `None` if it has several.
+
+    The input has the task's batch, halved until no tensor has more than `limit` bytes.
+    """
     space = {"__name__": "task"}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), space)
     with torch.device("meta"):
@@ -50,7 +52,7 @@ def task(path):
     if len(found) != 1 or x.dim() not in LAYOUTS:
         return None
     largest, batch = max(x.numel(), found[0](x).numel()) * 4, x.shape[0]
-    while batch > 1 and largest * batch / x.shape[0] > LARGEST:
+    while batch > 1 and largest * batch / x.shape[0] > limit:
         batch //= 2
     return found[0], [batch, *x.shape[1:]]
 
@@ -73,16 +75,19 @@ def measured(convolution, x):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", type=pathlib.Path, help="a folder with tasks of KernelBench")
+    parser.add_argument("--largest", type=int, default=128, metavar="MIB", help="the most that a tensor takes; default: 128")
+    parser.add_argument("--only", nargs="*", default=[], metavar="WORD", help="only tasks with one of these words in their name")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the file that is written")
     options = parser.parse_args()
     paths = [path for path in sorted(options.tasks.glob("*.py")) if "Conv" in path.stem]
+    paths = [path for path in paths if not options.only or any(word in path.stem for word in options.only)]
     if not paths:
         parser.error(f"no convolutions in `{options.tasks}`: name a folder of KernelBench, as KernelBench/KernelBench/level2")
     if not torch.cuda.is_available():
         parser.error("convolutions are timed on a GPU, and PyTorch finds none here")
     lines = []
     for path in paths:
-        found = task(path)
+        found = task(path, options.largest << 20)
         if found is None:
             print(f"{path.stem}: left out, for it has not one convolution over two or three axes", file=sys.stderr)
             continue
@@ -90,7 +95,7 @@ def main():
         row = {"task": path.stem, "x": shape, "weight": list(convolution.weight.shape), "stride": list(convolution.stride)}
         row |= {"groups": convolution.groups, "transposed": convolution.transposed}
         for dtype in (torch.float32, torch.bfloat16):
-            own = task(path)[0].to_empty(device="cuda").to(dtype)
+            own = task(path, options.largest << 20)[0].to_empty(device="cuda").to(dtype)
             own.bias = None
             with torch.no_grad():
                 own.weight.normal_(std=0.02)

@@ -5,7 +5,8 @@ Owns: the layout of their tensors. Never: decides what an error is measured for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,9 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
-def may_matter(inputs: Sequence[torch.Tensor | None]) -> bool:
-    """Whether a function of these tensors may call convolutions that have a channels-last layout."""
-    return any(one is not None and one.dim() in LAYOUTS for one in inputs)
+def layouts(inputs: Sequence[torch.Tensor | None]) -> Iterator[AbstractContextManager[object]]:
+    """The layouts in which a function of these tensors may call convolutions: as they are first, then channels-last."""
+    yield nullcontext()
+    if any(one is not None and one.dim() in LAYOUTS for one in inputs):
+        yield ChannelsLast()
 
 
 class ChannelsLast(TorchDispatchMode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,6 +15,7 @@ torch = pytest.importorskip("torch", reason="no torch: the oracle's own tests ru
 
 from conftest import input_set, oracle_case, oracle_job, tensor  # noqa: E402
 
+import oracle  # noqa: E402
 from inputs import make_cotangents, make_inputs  # noqa: E402
 from lanes import side_by_side, threads_alone  # noqa: E402
 from oracle import (  # noqa: E402
@@ -43,7 +45,7 @@ from tensors import DTYPES  # noqa: E402
 from values import distribution  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from protocol_verify import Change
 
@@ -353,6 +355,34 @@ def test_infinities_that_depend_on_what_a_rounding_leaves_are_open():
     # Zero but for a rounding, times an infinity.
     assert undefined(lambda x: torch.inf * (x * (1 / 3) * 3 - x))
     assert not undefined(lambda x: torch.inf * (x - x))
+
+
+def test_infinities_that_depend_on_the_layout_of_convolutions_are_open(monkeypatch: pytest.MonkeyPatch):
+    case = oracle_case([tensor("x", [4, 4], "f32")], [tensor("y", [4, 4], "f32")], [input_set(kind="non-finite")])
+    inputs = make_inputs(7, {}, case, 0)
+    spreads = False
+
+    @contextmanager
+    def other() -> Generator[None]:
+        nonlocal spreads
+        spreads = True
+        yield
+        spreads = False
+
+    def layouts(_: object) -> list[AbstractContextManager[None]]:
+        return [nullcontext(), other()]
+
+    monkeypatch.setattr(oracle, "layouts", layouts)
+
+    def reference(x: Any) -> Any:
+        return torch.full_like(x, torch.nan) if spreads else x * 2
+
+    def undefined(case: OracleCase) -> bool:
+        return compute(job(), reference, None, case, 0, inputs, torch.device("cpu")).undefined
+
+    assert not undefined(case)
+    # It calls PyTorch's operators.
+    assert undefined(replace(case, explained=[2.0**-20]))
 
 
 def test_a_baseline_is_what_pytorch_gets_in_the_real_dtype_or_the_reason_why_it_has_none():

@@ -21,6 +21,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("casting.py", include_str!("../../harness/casting.py")),
     ("channel.py", include_str!("../../harness/channel.py")),
     ("confine.py", include_str!("../../harness/confine.py")),
+    ("exactly.py", include_str!("../../harness/exactly.py")),
     ("groups.py", include_str!("../../harness/groups.py")),
     ("inputs.py", include_str!("../../harness/inputs.py")),
     ("kept.py", include_str!("../../harness/kept.py")),

@@ -58,13 +58,14 @@ fn a_function_is_divided_around_its_products() {
 fn a_region_has_the_lengths_of_its_own_tensors() {
     let whole = written(&divide(&graph("strided_tail"), &Choices::default()).expect("a division"));
     sound(&whole);
-    let (_, region) = &whole.regions[0];
-    let input = "convolution = { shape = [\"batch\", \"of_12\", \"height_2\", \"width_2\"], dtype = \"T\" }";
+    let (_, region) = &whole.regions[1];
+    let input =
+        "convolution_last = { shape = [\"batch\", \"channels\", \"height_2\", \"of_12\"], dtype = \"T\" }";
     assert!(region.op.contains(input), "{}", region.op);
     // What the convolution sums are its channels and the places of its window, 8 * 3 * 3.
-    assert!(whole.op.contains("length = \"72 + "), "{}", whole.op);
-    // The convolution is rounded, and the result of the region, which adds the bias.
-    assert!(whole.op.contains("roundings = 2"), "{}", whole.op);
+    assert!(whole.op.contains("length = \"1 + 72 + "), "{}", whole.op);
+    // Its input, which a region writes channels-last, is counted as rounded, as are its result and that of the region behind it.
+    assert!(whole.op.contains("roundings = 3"), "{}", whole.op);
 }
 
 /// Windows are views of what is before them, and a bias is added behind its convolution. Large windows stay PyTorch's.

@@ -142,7 +142,7 @@ fn tune(plan: &Plan, lets: &str) -> String {
             "Threads side by side along a row of the results, if they read and write packs.",
             "tile_beside",
             "[4, 8, 16]",
-            8,
+            16,
         ),
         (transposes, "Threads of a block that transposes.", "tile_threads", "[64, 128, 256, 512]", 256),
         (transposes, "Tiles of a thread: at least this many.", "tile_unroll", "[1, 2, 4]", 1),
