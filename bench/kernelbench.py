@@ -35,6 +35,7 @@ import pathlib
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -100,18 +101,28 @@ def task(text, what, share=0):
     return ast.unparse(ast.fix_missing_locations(tree)) + WRAPPED
 
 
-def run(program, words, gpu=None):
-    """Exit status, seconds, the result and the first error of a command, which sees one GPU or all."""
+def run(program, words, gpu=None, limit=None):
+    """Exit status, seconds, the result and the first error of a command, which sees one GPU or all.
+
+    It is interrupted after `limit` seconds.
+    """
     begun = time.monotonic()
     seen = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
     words = [program, *map(str, words), "--message-format", "json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **seen})
-    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **seen})
+    try:
+        output, errors = process.communicate(timeout=limit)
+        late = None
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate()
+        late = [None, f"interrupted after {limit:.0f} s"]
+    events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     error = next((one for one in events if one.get("event") == "error"), None)
     result = next((one for one in reversed(events) if one.get("event") == "result"), {})
-    said = {"exit": done.returncode, "seconds": round(time.monotonic() - begun, 1)}
-    if done.returncode != 0:
-        said["error"] = [error["code"], error["message"]] if error else [None, done.stderr[-500:]]
+    said = {"exit": process.returncode, "seconds": round(time.monotonic() - begun, 1)}
+    if process.returncode != 0:
+        said["error"] = late or ([error["code"], error["message"]] if error else [None, errors[-500:]])
     return said, result
 
 
@@ -238,7 +249,9 @@ def reached(options, path, rows, steps, gpu=None):
             continue
         if time.monotonic() - options.begun > options.seconds:
             return False
-        row[step], _ = run(options.program, words, gpu)
+        row[step], result = run(options.program, words, gpu, options.step_seconds)
+        if result.get("told"):
+            row[step]["told"] = result["told"]
         rows.add(row, step, row[step])
     return True
 
@@ -322,6 +335,7 @@ def table(rows):
             lines.append(f"- {row['task']}, {case['regime']}: {', '.join(shown)}")
         if row.get("no_own"):
             lines.append(f"- {row['task']}: not at its own lengths: {row['no_own']}")
+        lines += [f"- {row['task']}: {told}" for told in row.get("bench", {}).get("told", [])]
     for (regime, rival), found in sorted(ratios.items(), key=lambda one: (one[0][0], RIVALS.index(one[0][1]))):
         lines.append(f"{regime}, over {rival}: geometric mean {geomean(found):.3f}x of {len(found)}")
     for row in rows:
@@ -347,6 +361,7 @@ def main():
     parser.add_argument("--fill", type=float, default=10.0, help="seconds of search before that; 0: none")
     parser.add_argument("--rivals-left-out", nargs="*", default=["compile-max"], help="rivals that `bench` leaves out")
     parser.add_argument("--jobs", type=int, default=1, help="tasks that are made and judged side by side")
+    parser.add_argument("--step-seconds", type=float, default=600.0, help="interrupt `verify`, `fill` or `bench` of a task after these")
     parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")
     options = parser.parse_args()
     if (options.measure or options.judge) and not options.own:
