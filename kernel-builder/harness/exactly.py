@@ -9,20 +9,16 @@ import math
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from modes import Mode
 
 
-class Exactly(TorchDispatchMode):
+class Exactly(Mode):
     """Computes GELU of float64 tensors by the complementary error function.
 
     PyTorch computes `x * (1 + erf(x / sqrt(2))) / 2`. The sum is off by up to 1e-16, and zero below about -8.3. A kernel with
     `erfc` has the digits of a result that small, in float32 too.
     """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: PyTorch 2.11 and later would import its compiler for that, which takes two seconds."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

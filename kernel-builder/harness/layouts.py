@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from modes import Mode
 
 # Layouts by the number of axes of a tensor.
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -23,13 +24,8 @@ def layouts(inputs: Sequence[torch.Tensor | None]) -> Iterator[AbstractContextMa
         yield ChannelsLast()
 
 
-class ChannelsLast(TorchDispatchMode):
+class ChannelsLast(Mode):
     """Passes the input of convolutions in channels-last layout, and returns contiguous results."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: PyTorch 2.11 and later would import its compiler for that, which takes two seconds."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

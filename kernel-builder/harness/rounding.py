@@ -15,8 +15,9 @@ from random import Random
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+
+from modes import Mode
 
 # Operators that hand on elements as they are. Those that return views or write in place are known by their schema.
 EXACT = frozenset(
@@ -63,7 +64,7 @@ def factors(device: str, roundoff: float) -> torch.Tensor:
     return drawn.mul_(2).sub_(1).mul_(roundoff).add_(1)
 
 
-class RandomRounding(TorchDispatchMode):
+class RandomRounding(Mode):
     """Multiplies what an operator returns in float64 by 1 + r, |r| <= `roundoff`, each element by another one."""
 
     def __init__(self, random: torch.Generator, roundoff: float = ROUNDOFF) -> None:
@@ -71,11 +72,6 @@ class RandomRounding(TorchDispatchMode):
         self.roundoff = roundoff
         # The place from which factors are taken is drawn for each piece.
         self.places = Random(int(torch.randint(1 << 62, (), generator=random, device=random.device)))
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: PyTorch 2.11 and later would import its compiler for that, which takes two seconds."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

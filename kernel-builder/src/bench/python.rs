@@ -37,11 +37,12 @@ const HARNESS: [(&str, &str); 10] = [
     ("wire.py", include_str!("../../harness/wire.py")),
 ];
 /// What only the process without a candidate gets.
-const OF_BASELINES: [(&str, &str); 7] = [
+const OF_BASELINES: [(&str, &str); 8] = [
     ("baselines.py", include_str!("../../harness/baselines.py")),
     ("cublaslt.py", include_str!("../../harness/cublaslt.py")),
     ("exactly.py", include_str!("../../harness/exactly.py")),
     ("layouts.py", include_str!("../../harness/layouts.py")),
+    ("modes.py", include_str!("../../harness/modes.py")),
     ("own_errors.py", include_str!("../../harness/own_errors.py")),
     ("referee.py", include_str!("../../harness/referee.py")),
     ("sources.py", include_str!("../../harness/sources.py")),

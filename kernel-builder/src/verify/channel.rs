@@ -31,6 +31,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("main.py", include_str!("../../harness/main.py")),
     ("masks.py", include_str!("../../harness/masks.py")),
     ("memory.py", include_str!("../../harness/memory.py")),
+    ("modes.py", include_str!("../../harness/modes.py")),
     ("precision.py", include_str!("../../harness/precision.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("protocol.py", include_str!("../../harness/protocol.py")),
