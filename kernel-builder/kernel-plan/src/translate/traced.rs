@@ -47,6 +47,9 @@ pub struct TracedInput {
     /// Whether the function needs values that are not less than zero.
     #[serde(default)]
     pub non_negative: bool,
+    /// Whether it is what a convolution returned, with the channels as the last axis.
+    #[serde(default)]
+    pub channels_last: bool,
 }
 
 /// Shape and dtype.

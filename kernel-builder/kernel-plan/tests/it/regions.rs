@@ -60,7 +60,7 @@ fn a_region_has_the_lengths_of_its_own_tensors() {
     sound(&whole);
     let (_, region) = &whole.regions[1];
     let input =
-        "convolution_last = { shape = [\"batch\", \"channels\", \"height_2\", \"of_12\"], dtype = \"T\" }";
+        "convolution_last = { shape = [\"batch\", \"height_2\", \"width_2\", \"of_12\"], dtype = \"T\" }";
     assert!(region.op.contains(input), "{}", region.op);
     // What the convolution sums are its channels and the places of its window, 8 * 3 * 3.
     assert!(whole.op.contains("length = \"1 + 72 + "), "{}", whole.op);

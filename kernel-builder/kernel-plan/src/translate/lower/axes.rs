@@ -53,7 +53,18 @@ pub(in crate::translate) fn named(traced: &TracedGraph) -> Vec<(String, String)>
                     continue;
                 }
                 let words = WORDS.get(shape.len()).copied().unwrap_or_default();
-                let word = words.get(axis).map_or_else(|| format!("axis_{axis}"), |word| (*word).to_owned());
+                // The channels are the last axis, and the others come one place earlier.
+                let place = match axis {
+                    1.. if input.channels_last => {
+                        if axis + 1 == shape.len() {
+                            1
+                        } else {
+                            axis + 1
+                        }
+                    }
+                    _ => axis,
+                };
+                let word = words.get(place).map_or_else(|| format!("axis_{axis}"), |word| (*word).to_owned());
                 let free = |name: &String| !taken.contains(name);
                 let others = (2..).map(|number| format!("{word}_{number}"));
                 let name = std::iter::once(word.clone()).chain(others).find(free).unwrap_or(word);

@@ -58,6 +58,15 @@ pub(super) fn channels_last(traced: &TracedGraph, stays: &mut BTreeSet<String>) 
     changed
 }
 
+/// Whether a value is a view that [`channels_last`] makes of the result of a convolution.
+pub(super) fn is_last(traced: &TracedGraph, value: &str) -> bool {
+    let named = |name: &str| traced.nodes.iter().find(|node| node.name == name);
+    let of = named(value)
+        .filter(|node| node.base() == "permute")
+        .and_then(|node| node.operands().first().and_then(|of| named(of)));
+    of.is_some_and(|node| node.base() == "convolution" && value == format!("{}_last", node.name))
+}
+
 /// Whether a convolution is faster in channels-last layout.
 fn gains(traced: &TracedGraph, node: &TracedNode, given: &TracedTensor) -> bool {
     let hints = traced.symbols.iter().map(|(name, symbol)| (name.clone(), symbol.hint)).collect();

@@ -185,7 +185,9 @@ fn region(
         let Some(tensor) = graph.tensor(value) else { continue };
         let name = names.get(value).cloned().unwrap_or_else(|| value.to_owned());
         let non_negative = traced.inputs.iter().any(|input| input.value == value && input.non_negative);
-        inputs.push(TracedInput { value: value.to_owned(), name, tensor: tensor.clone(), non_negative });
+        let channels_last = layout::is_last(traced, value);
+        let value = value.to_owned();
+        inputs.push(TracedInput { value, name, tensor: tensor.clone(), non_negative, channels_last });
     }
     TracedGraph {
         function: traced.function.clone(),
