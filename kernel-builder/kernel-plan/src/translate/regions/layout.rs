@@ -15,7 +15,7 @@ use super::{bias, graph};
 
 /// The place of the number of groups among the arguments of a convolution.
 const GROUPS: usize = 8;
-/// With fewer channels, a convolution over two axes may be slower. With 8 it is 1.2 to 1.9 times as fast on an H100, in float32 and
+/// With fewer channels, a convolution over two axes may be slower. With 8 it is 1.0 to 1.7 times as fast on an H100, in float32 and
 /// at batches of 64 and more; at smaller batches 0.5 to 2 times, as cuDNN's choice of an algorithm changes there. With 16 and more,
 /// those of KernelBench's level 2 are 1.4 to 2.2 times as fast; over three axes 1.0 to 2.9 times, whatever the channels.
 const FEWEST_CHANNELS: i64 = 8;
