@@ -80,9 +80,14 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the file that is written")
     options = parser.parse_args()
     paths = [path for path in sorted(options.tasks.glob("*.py")) if "Conv" in path.stem]
-    paths = [path for path in paths if not options.only or any(word in path.stem for word in options.only)]
+    if paths and options.only:
+        paths = [path for path in paths if any(word.lower() in path.stem.lower() for word in options.only)]
+        if not paths:
+            parser.error(f"no convolution has one of these words in its name: {' '.join(options.only)}")
     if not paths:
         parser.error(f"no convolutions in `{options.tasks}`: name a folder of KernelBench, as KernelBench/KernelBench/level2")
+    if options.largest < 1:
+        parser.error("--largest is at least 1")
     if not torch.cuda.is_available():
         parser.error("convolutions are timed on a GPU, and PyTorch finds none here")
     lines = []

@@ -20,8 +20,9 @@ the PyTorch of the machine, and with default settings; it is judged on smaller b
 FOLDER/kernelbench.jsonl has a line for each task: `task`, `exit`, `seconds`, `serves` (the template, or `translation`),
 `kernels`, `notes`, `error` (code and message), with --verify the same of `verify --backend cpu`, and with --measure the same of
 `verify --device` or `verify` (`judge`), `fill` and `bench`, and `cases` (see translation.py). With several GPUs, each measures
-one task at a time. A second start goes on where the first one ended; no step begins after --seconds. Prints a table. Ends with
-3 if steps are left.
+one task at a time. A second start goes on where the first one ended; no step begins after --seconds. A step that takes longer
+than --step-seconds is interrupted, and not begun again: take it out of kernelbench.jsonl for that. Prints a table. Ends with 3
+if steps are left.
 """
 
 import argparse
@@ -364,6 +365,8 @@ def main():
     parser.add_argument("--step-seconds", type=float, default=600.0, help="interrupt `verify`, `fill` or `bench` of a task after these")
     parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")
     options = parser.parse_args()
+    if options.step_seconds <= 0:
+        parser.error("--step-seconds is more than 0")
     if (options.measure or options.judge) and not options.own:
         parser.error("--measure and --judge need --own")
     if (options.measure or options.judge) and not gpus():
