@@ -105,6 +105,8 @@ def task(text, what, share=0):
 def run(program, words, gpu=None, limit=None):
     """Exit status, seconds, the result and the first error of a command, which sees one GPU or all.
 
+    What `bench` did not measure is in `told` of the result, with the reason.
+
     It is interrupted after `limit` seconds.
     """
     begun = time.monotonic()
@@ -121,6 +123,8 @@ def run(program, words, gpu=None, limit=None):
     events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     error = next((one for one in events if one.get("event") == "error"), None)
     result = next((one for one in reversed(events) if one.get("event") == "result"), {})
+    notes = [one["text"] for one in events if one.get("event") == "note" and "was not measured" in one["text"]]
+    result = {**result, "told": [*result.get("told", []), *notes]}
     said = {"exit": process.returncode, "seconds": round(time.monotonic() - begun, 1)}
     if process.returncode != 0:
         said["error"] = late or ([error["code"], error["message"]] if error else [None, errors[-500:]])

@@ -7,7 +7,7 @@
     python3 bench/picture.py            # draws docs/images/make.svg from docs/images/make.txt
     python3 bench/picture.py --check    # writes nothing; fails if the picture is not of the recorded text
 
-`record` begins with an empty project: it removes all ignored files of examples/rms-norm. Wheels and compiled objects come from
+`record` begins and ends without the project, which the command creates in the checkout. Wheels and compiled objects come from
 the cache if it has them; with another KERNELWRIGHT_CACHE they are fetched and compiled. The recorded text is the screen at the
 end, with colours. Lines that the terminal had wrapped are one line again, and paths begin in the checkout. The picture leaves out
 lines that SHOWN does not match, and counts them.
@@ -20,6 +20,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import struct
 import subprocess
 import sys
@@ -30,13 +31,13 @@ from xml.sax.saxutils import escape
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = ROOT / "docs" / "images" / "make.txt"
 PICTURE = ROOT / "docs" / "images" / "make.svg"
-PROJECT = "examples/rms-norm"
-COMMAND = f"cargo xtask kernel make {PROJECT}"
+PROJECT = ROOT / "gated-norm"
+COMMAND = "cargo xtask kernel make --from tests/translation/models.py:gated_norm"
 COLUMNS, ROWS = 116, 50
 
 #: Lines of the picture.
 SHOWN = re.compile(
-    r"\$ |(check|build|verify|bench|package|publish|load) "
+    r"\$ |(new|check|build|verify|bench|package|publish|load) "
     r"|  (built|verified|loaded|ran) |  checked   (results|torch-stable-abi210-cu126)|(published|example) "
 )
 
@@ -47,7 +48,7 @@ def record():
     """Runs the command in a terminal; its screen as text with colours."""
     import pyte  # Only a recording needs it.
 
-    subprocess.run(["git", "clean", "-Xdfq", PROJECT], cwd=ROOT, check=True)
+    shutil.rmtree(PROJECT, ignore_errors=True)
     continued = set()  # Rows that begin in the middle of a line.
 
     class Screen(pyte.Screen):
@@ -76,6 +77,7 @@ def record():
             break
         stream.feed(read)
     _, status = os.waitpid(child, 0)
+    shutil.rmtree(PROJECT, ignore_errors=True)
     if status:
         sys.exit(f"`{COMMAND}` failed:\n" + "\n".join(line.rstrip() for line in screen.display if line.strip()))
     lines = []

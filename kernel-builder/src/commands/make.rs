@@ -1,37 +1,56 @@
 //! `make`: the whole line on one project: check, build, verify, bench, package, publish, load.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
-use serde_json::json;
+use kernel_plan::units::{KernelName, UnitError};
+use serde_json::{Value, json};
 
-use crate::base::report::duration;
+use crate::base::report::{Event, duration};
 use crate::base::session::Session;
+use crate::base::{date, env};
 use crate::bench;
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::package::{Judgement, Status};
+use crate::pipeline::create::fresh::FreshProject;
+use crate::pipeline::create::tracing::{self, ReferencePath, TemplateChoice};
 use crate::pipeline::judge;
 use crate::pipeline::make::{self, MakeResult, Request};
+use crate::scaffold::host::Framework;
+use crate::scaffold::{Answers, ScaffoldError, template};
 use crate::verify::{NOT_LOADED, Verified};
 
-use super::arguments::{Judging, Measuring, ProjectDir, Selection};
+use super::arguments::{Judging, Measuring, Selection};
+use super::new;
 
-/// Run every stage, from check to load
+/// Whose a kernel is that `make` creates, until its build.toml says otherwise.
+const OWNER: &str = "me";
+
+/// Run every stage, from a project or a PyTorch function to a kernel that loads
 ///
 /// The stages are check, build, verify, bench, package, publish (to DIR/dist) and load. Stages whose inputs did not
 /// change are not repeated, so an interrupted run continues where it stopped. At the end, Hugging Face's client loads
 /// the result, and the project's example runs. On the way to a hub, loading comes first: a kernel that does not load
 /// is not published.
+///
+/// With `--from`, the project is created first, as `kernelwright new me/NAME DIR --from ...` does. If DIR already has a
+/// project, it is used as it is.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright make examples/rms-norm
+  kernelwright make --from mine.py:norm
   kernelwright make my-norm --backend cpu --no-bench
   kernelwright make my-norm --to hf:me/fast-norm")]
 pub struct Args {
-    #[command(flatten)]
-    project: ProjectDir,
+    /// Kernel project: a folder with a build.toml, or the build.toml itself; default: `.`, or with `--from`, the function's name
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Create the project from this function or module
+    #[arg(long, value_name = "FILE.py[:NAME]")]
+    from: Option<String>,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
@@ -49,8 +68,12 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let started = Instant::now();
+    let (dir, from) = match &args.from {
+        None => (args.dir.clone().unwrap_or_else(|| PathBuf::from(".")), None),
+        Some(words) => created(words, args.dir.as_deref(), session)?,
+    };
     let request = Request {
-        dir: args.project.dir.clone(),
+        dir,
         to: args.to.clone(),
         selection: args.selection.selection(),
         judging: args.judge.judging(),
@@ -58,15 +81,60 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         measures: !args.no_bench,
     };
     let made = make::make(&request, session)?;
-    tell(&made, started.elapsed(), session);
+    tell(&made, from.as_ref(), started.elapsed(), session);
     Ok(())
 }
 
-fn tell(made: &MakeResult, took: Duration, session: &Session) {
+/// The folder of a function's project, which is created unless it is there, with what it was created from.
+fn created(words: &str, dir: Option<&Path>, session: &Session) -> Result<(PathBuf, Option<Value>), Failure> {
+    let reference = ReferencePath::parse(words);
+    let dir = match dir {
+        Some(dir) => dir.to_owned(),
+        None => PathBuf::from(reference.kernel_name()?.as_str()),
+    };
+    let shown = dir.display();
+    if dir.join("build.toml").is_file() {
+        session
+            .report
+            .note(format!("{shown} already has a project, which is used as it is; `{words}` was not read"));
+        return Ok((dir, None));
+    }
+    let name = name_of(&env::absolute(&dir))?;
+    session.report.emit(&Event::Stage { name: "new", subject: words });
+    let found = tracing::find(&reference, TemplateChoice::All(template::all()?), session)?;
+    let template = found.template(&name)?;
+    let answers = Answers {
+        owner: OWNER.to_owned(),
+        name,
+        license: new::LICENSE.to_owned(),
+        backends: template.backends.clone(),
+        framework: Framework::default(),
+        year: date::this_year(),
+        set: BTreeMap::new(),
+    };
+    let project = FreshProject {
+        template: &template,
+        matched: found.matched(),
+        answers: &answers,
+        ci: None,
+        commits: true,
+    };
+    let files = project.create(&dir, session)?;
+    session.report.note(format!("{}{} files in {shown}", new::told(&found), files.iter().count()));
+    Ok((dir, Some(new::facts(&found))))
+}
+
+/// The name of a kernel in this folder.
+fn name_of(dir: &Path) -> Result<KernelName, ScaffoldError> {
+    let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.parse().map_err(|error: UnitError| ScaffoldError::BadName { name, cause: error.into() })
+}
+
+fn tell(made: &MakeResult, from: Option<&Value>, took: Duration, session: &Session) {
     let evidence: Vec<_> = made.verified.iter().map(Verified::evidence).collect();
     let skipped = skipped(&made.verified);
     let data = json!({
-        "seconds": took.as_secs_f64(), "evidence": evidence, "measurements": made.measured,
+        "seconds": took.as_secs_f64(), "dir": made.project.dir, "from": from, "evidence": evidence, "measurements": made.measured,
         "receipt": made.sent.data(), "loaded": made.loaded, "example": made.example, "skipped": skipped,
         "left": made.left.iter().map(|artifact| &artifact.variant).collect::<Vec<_>>(),
         "commands": made.rest.iter().map(|(command, _)| command).collect::<Vec<_>>(),

@@ -8,21 +8,25 @@ use inquire::validator::Validation;
 use inquire::{InquireError, MultiSelect, Select, Text};
 use kernel_plan::translate::Choices;
 use kernel_plan::units::{KernelName, UnitError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::base::causes::{Cause, chain};
 use crate::base::process::ProcessError;
 use crate::base::session::Session;
 use crate::base::{date, env};
 use crate::exit::Failure;
+use crate::pipeline::create::fresh::FreshProject;
+use crate::pipeline::create::published;
 use crate::pipeline::create::tracing::{
     self, ReferencePath, ReferenceProject, TemplateChoice, TemplateMatch,
 };
-use crate::pipeline::create::{fresh, published};
 use crate::scaffold::fit::Unfit;
 use crate::scaffold::host::Framework;
 use crate::scaffold::translated::Translated;
 use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
+
+/// The licence of a kernel for which none was named.
+pub(super) const LICENSE: &str = "Apache-2.0";
 
 /// Create a kernel project from a template or a PyTorch function
 ///
@@ -76,7 +80,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     framework: Framework,
     /// Licence of the kernel, as an SPDX identifier
-    #[arg(long, value_name = "SPDX", default_value = "Apache-2.0")]
+    #[arg(long, value_name = "SPDX", default_value = LICENSE)]
     license: String,
     /// Also write a CI workflow that checks, builds, signs and publishes the kernel
     #[arg(long, value_name = "SERVICE", value_enum)]
@@ -110,15 +114,11 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }
     };
     let template = match (template, &found) {
-        (_, Some(ReferenceProject::Matched(matched))) => matched.template.clone(),
-        (_, Some(ReferenceProject::Translated(translated, _))) => translated.template(&name.module())?,
+        (_, Some(found)) => found.template(&name)?,
         (Some(template), None) => template,
         (None, None) => ask_template()?,
     };
-    let matched = match &found {
-        Some(ReferenceProject::Matched(matched)) => Some(matched.as_ref()),
-        _ => None,
-    };
+    let matched = found.as_ref().and_then(ReferenceProject::matched);
     let asked = published::ask(published::of_op(template.ops.first().unwrap_or(&template.name)), session);
     let backends = if args.backends.is_empty() { ask_backends(&template)? } else { args.backends.clone() };
     // The template's order, so that the same answers in another order give the same project.
@@ -136,25 +136,35 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         set,
     };
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(answers.name.as_str()));
-    let set = fresh::render(&template, matched, &answers, args.ci)?;
-    set.write_to(&dir)?;
-    if !args.no_git {
-        fresh::first_commit(&dir, session)?;
-    }
+    let project =
+        FreshProject { template: &template, matched, answers: &answers, ci: args.ci, commits: !args.no_git };
+    let set = project.create(&dir, session)?;
     asked.tell(session);
     let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
-    let told = match &found {
-        Some(ReferenceProject::Matched(matched)) => sentences(matched),
-        Some(ReferenceProject::Translated(translated, unfit)) => translation(translated, unfit.as_ref()),
-        None => String::new(),
-    };
+    let told = found.as_ref().map(told).unwrap_or_default();
     let human = format!(
         "{told}{} files in {}\n\nnext:\n  kernelwright make {}\n",
         written.len(),
         dir.display(),
         dir.display()
     );
-    let from = found.as_ref().map(|found| match found {
+    let from = found.as_ref().map(facts);
+    let data = json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
+    session.report.result("new", &data, &human);
+    Ok(())
+}
+
+/// What is said of the function that a project was created for.
+pub(super) fn told(found: &ReferenceProject) -> String {
+    match found {
+        ReferenceProject::Matched(matched) => sentences(matched),
+        ReferenceProject::Translated(translated, unfit) => translation(translated, unfit.as_ref()),
+    }
+}
+
+/// The same as data.
+pub(super) fn facts(found: &ReferenceProject) -> Value {
+    match found {
         ReferenceProject::Matched(matched) => json!(adopt::facts(&matched.fit)),
         ReferenceProject::Translated(translated, unfit) => json!({
             "translated": translated.function,
@@ -163,10 +173,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             "nearest": unfit.as_ref().and_then(|unfit| unfit.nearest.clone()),
             "why": unfit.as_ref().map(|unfit| unfit.why.clone()),
         }),
-    });
-    let data = json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
-    session.report.result("new", &data, &human);
-    Ok(())
+    }
 }
 
 /// What is said of a match.

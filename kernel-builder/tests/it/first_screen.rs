@@ -30,14 +30,16 @@ fn up_to_date(script: &str) {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Parses `cargo xtask kernel ...`, and checks that its project exists.
+/// Parses `cargo xtask kernel make ...`, and checks that its project, or the file of its function, exists.
 fn works(command: &str) -> Result<(), String> {
     let words = command.strip_prefix(PROGRAM).ok_or_else(|| format!("`{command}` is not `{PROGRAM}...`"))?;
     let words = std::iter::once("kernelwright").chain(words.split(' '));
     let matches = Cli::command().try_get_matches_from(words).map_err(|error| error.to_string())?;
     let (_, verb) = matches.subcommand().ok_or("no command")?;
-    let project = verb.get_one::<PathBuf>("dir").ok_or("no project")?;
-    let there = root().join(project).join("build.toml");
+    let there = match verb.get_one::<String>("from") {
+        Some(function) => root().join(function.rsplit_once(':').map_or(function.as_str(), |(file, _)| file)),
+        None => root().join(verb.get_one::<PathBuf>("dir").ok_or("no project")?).join("build.toml"),
+    };
     there.is_file().then_some(()).ok_or_else(|| format!("no {}", there.display()))
 }
 
@@ -67,6 +69,7 @@ fn the_recorded_command_is_that_of_the_readme_and_works() {
         assert!(readme.lines().any(|line| line.trim() == *command), "README.md does not show `{command}`");
     }
     assert!(works("cargo xtask kernel make examples/gone").is_err_and(|told| told.contains("gone")));
+    assert!(works("cargo xtask kernel make --from gone.py:norm").is_err_and(|told| told.contains("gone")));
     assert!(works("cargo xtask kernel mkae examples/rms-norm").is_err());
 }
 

@@ -11,9 +11,19 @@ use crate::{crosscheck as comparison, repo};
 /// A model of a file, and the function that makes it.
 const MODEL: &str = "tests/e2e/block.py:make";
 
-/// The whole line.
+/// The function of the README's first command, whose kernel has this name.
+const FUNCTION: (&str, &str) = ("tests/translation/models.py:gated_norm", "gated-norm");
+
+/// The whole line, on the example and from a function.
 pub(crate) fn make(run: &Run<'_>) -> Result<Vec<String>, String> {
-    run.whole(|_| run.site.ready.example())
+    let (from, name) = FUNCTION;
+    run.whole(|talk| {
+        run.site.ready.example()?;
+        let dir = run.site.ready.scratch("function")?.join(name);
+        let mut command =
+            run.site.ready.kernelwright(&["make", "--from", from, "--backend", "cpu", "--no-bench"])?;
+        talk.run(command.arg(dir))
+    })
 }
 
 /// A second run of an unchanged project does nothing again. Its budget is the check: it took long when something was not

@@ -35,7 +35,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "make",
-        about: "the whole line on examples/rms-norm, as a new user does it",
+        about: "the whole line on examples/rms-norm, and from a function, as a new user does it",
         items: None,
         turn: None,
         run: line::make,

@@ -16,23 +16,45 @@ use crate::scaffold::{Answers, Ci, FileSet, Template, adopt, template};
 use super::generate;
 use super::tracing::TemplateMatch;
 
-/// All files of a project of a template, which may have been found for a person's function.
-///
-/// # Errors
-/// An answer does not fit the template.
-pub(crate) fn render(
-    template: &Template,
-    matched: Option<&TemplateMatch>,
-    answers: &Answers,
-    ci: Option<Ci>,
-) -> Result<FileSet, Failure> {
-    let mut set = template::render(template, answers)?;
-    if let Some(TemplateMatch { template, fit, function, text }) = matched {
-        adopt::adopt(template, fit, function, text, &mut set)?;
+/// A project that is to be created.
+#[derive(Debug)]
+pub(crate) struct FreshProject<'a> {
+    /// What it is created from.
+    pub(crate) template: &'a Template,
+    /// The person's function that the template serves.
+    pub(crate) matched: Option<&'a TemplateMatch>,
+    /// Name, licence and what is set.
+    pub(crate) answers: &'a Answers,
+    /// The workflow that it gets.
+    pub(crate) ci: Option<Ci>,
+    /// Whether it gets a repository with a first commit.
+    pub(crate) commits: bool,
+}
+
+impl FreshProject<'_> {
+    /// Writes all files to a folder, which must be new or empty, and returns them.
+    ///
+    /// # Errors
+    /// An answer does not fit the template, or a file cannot be written.
+    pub(crate) fn create(&self, dir: &Path, session: &Session) -> Result<FileSet, Failure> {
+        let set = self.files()?;
+        set.write_to(dir)?;
+        if self.commits {
+            first_commit(dir, session)?;
+        }
+        Ok(set)
     }
-    let mut set = generate::complete(set, template, &identity(template, answers))?;
-    ci.map_or(Ok(()), |ci| ci.add_to(&mut set))?;
-    Ok(set)
+
+    fn files(&self) -> Result<FileSet, Failure> {
+        let Self { template, answers, .. } = *self;
+        let mut set = template::render(template, answers)?;
+        if let Some(TemplateMatch { template, fit, function, text }) = self.matched {
+            adopt::adopt(template, fit, function, text, &mut set)?;
+        }
+        let mut set = generate::complete(set, template, &identity(template, answers))?;
+        self.ci.map_or(Ok(()), |ci| ci.add_to(&mut set))?;
+        Ok(set)
+    }
 }
 
 /// Whose project the host side is of.
@@ -50,7 +72,7 @@ fn identity(template: &Template, answers: &Answers) -> Identity {
 }
 
 /// `git init`, `git add`, `git commit`, unless the folder is inside a repository; no git, or no identity, is no failure.
-pub(crate) fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
+fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
     let git = |arguments: &[&str]| {
         let line = CommandLine::new("git").args(arguments.iter().copied()).cwd(dir);
         process::run(&line, Limits::wall(Duration::from_secs(60)))

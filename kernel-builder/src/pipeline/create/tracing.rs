@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use heck::ToKebabCase;
 use kernel_plan::translate::Choices;
+use kernel_plan::units::{KernelName, UnitError};
 
 use crate::base::files::FileError;
 use crate::base::process::{self, Ending, Limits};
@@ -64,6 +66,16 @@ impl ReferencePath {
             _ => Self { file: words.into(), name: None },
         }
     }
+
+    /// The function's or class's name, else the file's, as kernels are spelled: `GatedNorm` is `gated-norm`.
+    pub(crate) fn kernel_name(&self) -> Result<KernelName, ScaffoldError> {
+        let stem = || self.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = self.name.clone().or_else(stem).unwrap_or_default();
+        let spelled = name.to_kebab_case();
+        spelled
+            .parse()
+            .map_err(|error: UnitError| ScaffoldError::BadName { name: spelled, cause: error.into() })
+    }
 }
 
 /// A reference that a template serves.
@@ -86,6 +98,27 @@ pub(crate) enum ReferenceProject {
     Matched(Box<TemplateMatch>),
     /// A project of its own: its translation, with why no template serves, if any was looked at.
     Translated(Box<Translated>, Option<Unfit>),
+}
+
+impl ReferenceProject {
+    /// The template of the project, which is named `name`.
+    ///
+    /// # Errors
+    /// The files of a translation are not those of a template.
+    pub(crate) fn template(&self, name: &KernelName) -> Result<Template, ScaffoldError> {
+        match self {
+            Self::Matched(matched) => Ok(matched.template.clone()),
+            Self::Translated(translated, _) => translated.template(&name.module()),
+        }
+    }
+
+    /// The match, unless it is a translation.
+    pub(crate) fn matched(&self) -> Option<&TemplateMatch> {
+        match self {
+            Self::Matched(matched) => Some(matched),
+            Self::Translated(..) => None,
+        }
+    }
 }
 
 /// Where a kernel for a reference is looked for.

@@ -385,6 +385,15 @@ impl Writer<'_> {
              warps{suffix} = \"ceil_div(packs{suffix}, 32 * per_thread{suffix})\"\n\
              held{suffix} = \"per_thread{suffix} <= 8 and not reread\""
         );
+        // Where the length of all rows is known, `narrow` has a default that fits.
+        let by_eight = self.kernel().length(Role::Reduced).value().is_none();
+        if by_eight {
+            let _ = writeln!(
+                launches.lets,
+                "# Rows of which four share a warp, where `narrow` threads would have nothing to do.\n\
+                 by_eight{suffix} = \"packs{suffix} <= 8 and narrow > 8 and few\""
+            );
+        }
         let mut whole = String::new();
         if self.is_divided() {
             let _ = writeln!(
@@ -411,6 +420,16 @@ impl Writer<'_> {
             self.launch_clusters(launches, first, &instances, &format!("{whole}{by_block}"));
             not_by_cluster = format!("not by_cluster{suffix} and ");
         }
+        let not_by_eight = if by_eight { format!("not by_eight{suffix} and ") } else { String::new() };
+        if by_eight {
+            let _ = write!(
+                launches.kernels,
+                "\n# The shortest rows: eight threads have one.\n[[launch.kernel]]\nentry = \"{entry}\"\n\
+                 template = [{first}128, 8, \"access{suffix}\", 1, \"i32\"]\n\
+                 grid = [\"ceil_div({instances}, 16)\"]\nblock = [128]\nargs = [{}]\nwhen = \"{whole}by_eight{suffix}\"\n",
+                self.arguments("i32"),
+            );
+        }
         let kinds = [
             (
                 "Short rows: several share a block.",
@@ -419,7 +438,7 @@ impl Writer<'_> {
                 format!("\"ceil_div(packs{suffix}, narrow)\""),
                 format!("ceil_div({instances}, 128 / narrow)"),
                 "128".to_owned(),
-                format!("by_warp{suffix}"),
+                format!("{not_by_eight}by_warp{suffix}"),
             ),
             (
                 "Rows that a block holds.",
