@@ -38,7 +38,7 @@ COLUMNS, ROWS = 116, 50
 #: Lines of the picture.
 SHOWN = re.compile(
     r"\$ |(new|check|build|verify|bench|package|publish|load) "
-    r"|  (built|verified|loaded|ran) |  checked   (results|torch-stable-abi210-cu126)|(published|example) "
+    r"|  note: no template|  kernel \d|  (built|verified|loaded|ran) |  checked   (results|torch-stable-abi210-cu126)|(published|example) "
 )
 
 # --- recording
