@@ -50,18 +50,17 @@ def measure(folder: Path) -> dict:
         print(f"{name}: {steps[name]}", file=sys.stderr)
 
     program = str(clone / "target/debug/kernelwright")
-    project = "gated-norm"
-    make = ("cargo", "xtask", "kernel", "make", "--from", "tests/translation/models.py:gated_norm")
+    project = "layer-scale"
+    make = ("cargo", "xtask", "kernel", "make", "--from", "tests/translation/models.py:layer_scale")
     step("compile the program", "cargo", "build", "--quiet", "--package", "kernel-builder")
     step("first make", *make)
     step("second make", *make)
     step("build, unchanged", program, "build", project)
-    source = clone / project / "gated_norm_cuda/gated_norm_instances_0.cu"
+    source = clone / project / "layer_scale_cuda/layer_scale_instances_0.cu"
     # Code: a comment is gone once the source is preprocessed, and nothing would be compiled.
     source.write_text(source.read_text() + "\nint function_of_an_edited_source() { return 1; }\n")
     step("build, one .cu changed", program, "build", project)
     step("help", "cargo", "xtask", "kernel", "--help")
-    step("compile the program for release", "cargo", "build", "--quiet", "--release", "--package", "kernel-builder")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, text=True, capture_output=True, check=True)
     return {
         "commit": commit.stdout.strip(),

@@ -31,8 +31,8 @@ from xml.sax.saxutils import escape
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = ROOT / "docs" / "images" / "make.txt"
 PICTURE = ROOT / "docs" / "images" / "make.svg"
-PROJECT = ROOT / "gated-norm"
-COMMAND = "cargo xtask kernel make --from tests/translation/models.py:gated_norm"
+PROJECT = ROOT / "layer-scale"
+COMMAND = "cargo xtask kernel make --from tests/translation/models.py:layer_scale"
 COLUMNS, ROWS = 116, 50
 
 #: Lines of the picture.

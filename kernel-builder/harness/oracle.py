@@ -170,8 +170,17 @@ def terms_of_short_rows(
     return [one if is_short(output) else torch.zeros_like(one) for one, output in zip(terms, case.outputs)]
 
 
-# How often every result of an operator is rounded at random to see what an operation loses in the dtype of its results.
-ROUNDINGS_OF_OPERATORS = 4
+# How often every result of an operator is rounded at random to see what an operation loses in the dtype of its results: more
+# often where that takes no time. A result that jumps, such as a clamped one, jumps in a few of many runs only.
+FEWEST_ROUNDINGS, MOST_ROUNDINGS = 4, 16
+# Elements of all runs together, where there are more than the fewest.
+ELEMENTS_OF_ROUNDINGS = 1 << 22
+
+
+def roundings_for(tensors: Sequence[torch.Tensor | None]) -> int:
+    """How many runs with random roundings an operation gets, with the tensors that it takes and returns."""
+    elements = max((one.numel() for one in tensors if one is not None), default=0)
+    return min(max(ELEMENTS_OF_ROUNDINGS // max(elements, 1), FEWEST_ROUNDINGS), MOST_ROUNDINGS)
 
 
 def with_own_errors(
@@ -205,7 +214,7 @@ def with_own_errors(
     floats = [DTYPES[one.dtype] for one in case.outputs if DTYPES[one.dtype].is_floating_point]
     if floats:
         roundoff = max(torch.finfo(one).eps for one in floats) / 2
-        for _ in range(ROUNDINGS_OF_OPERATORS):
+        for _ in range(roundings_for([*inputs, *exact])):
             with RandomRounding(random, roundoff):
                 enlarge(results(function, cast(inputs, torch.float64), scalars))
     found: list[torch.Tensor] = []
@@ -335,7 +344,7 @@ def is_defined(
         for got, exact, output in zip(eager, expected, case.outputs):
             wanted = exact.to(DTYPES[output.dtype]).to(torch.float64)
             got = got.to(torch.float64)
-            # What is too large for the dtype is left to the bound.
+            # The bound decides whether a number too large for the dtype is right.
             same = (got == wanted) | (got.isnan() & wanted.isnan()) | (got.isfinite() & wanted.isfinite())
             if got.shape != wanted.shape or not bool(same.all()):
                 return False

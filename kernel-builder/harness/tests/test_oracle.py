@@ -24,6 +24,7 @@ from oracle import (  # noqa: E402
     expect,
     keeps_a_module,
     on_host,
+    roundings_for,
     samples_of,
     terms_of,
     terms_of_short_rows,
@@ -209,6 +210,16 @@ def test_terms_are_sampled_for_short_rows_and_hard_values_alone():
     # Terms that cancel are larger than what is left of them.
     assert float(size.mean()) > 0
     assert samples_of(4, [torch.zeros(1)]) == 32 and samples_of(4, [torch.zeros(1024, 1024)]) == 4
+
+
+def test_small_tensors_get_more_random_roundings_than_large_ones():
+    def runs(elements: int) -> int:
+        return roundings_for([None, torch.empty(3), torch.empty(elements, device="meta")])
+
+    assert runs(0) == runs(1) == runs(1 << 18) == 16
+    assert runs(1 << 19) == 8
+    assert runs(1 << 20) == runs(1 << 26) == 4
+    assert roundings_for([]) == 16
 
 
 def test_the_own_error_of_pytorchs_operators_explains_a_multiple_of_it():

@@ -16,6 +16,7 @@ use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::package::{Judgement, Status};
 use crate::pipeline::create::fresh::FreshProject;
+use crate::pipeline::create::told;
 use crate::pipeline::create::tracing::{self, ReferencePath, TemplateChoice};
 use crate::pipeline::judge;
 use crate::pipeline::make::{self, MakeResult, Request};
@@ -24,7 +25,6 @@ use crate::scaffold::{Answers, ScaffoldError, template};
 use crate::verify::{NOT_LOADED, Verified};
 
 use super::arguments::{Judging, Measuring, Selection};
-use super::new;
 
 /// Whose a kernel is that `make` creates, until its build.toml says otherwise.
 const OWNER: &str = "me";
@@ -106,7 +106,7 @@ fn created(words: &str, dir: Option<&Path>, session: &Session) -> Result<(PathBu
     let answers = Answers {
         owner: OWNER.to_owned(),
         name,
-        license: new::LICENSE.to_owned(),
+        license: Answers::LICENSE.to_owned(),
         backends: template.backends.clone(),
         framework: Framework::default(),
         year: date::this_year(),
@@ -120,8 +120,8 @@ fn created(words: &str, dir: Option<&Path>, session: &Session) -> Result<(PathBu
         commits: true,
     };
     let files = project.create(&dir, session)?;
-    session.report.note(format!("{}{} files in {shown}", new::told(&found), files.iter().count()));
-    Ok((dir, Some(new::facts(&found))))
+    session.report.note(format!("{}{} files in {shown}", told::sentences(&found), files.iter().count()));
+    Ok((dir, Some(told::facts(&found))))
 }
 
 /// The name of a kernel in this folder.

@@ -8,7 +8,7 @@ use inquire::validator::Validation;
 use inquire::{InquireError, MultiSelect, Select, Text};
 use kernel_plan::translate::Choices;
 use kernel_plan::units::{KernelName, UnitError};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::base::causes::{Cause, chain};
 use crate::base::process::ProcessError;
@@ -16,17 +16,10 @@ use crate::base::session::Session;
 use crate::base::{date, env};
 use crate::exit::Failure;
 use crate::pipeline::create::fresh::FreshProject;
-use crate::pipeline::create::published;
-use crate::pipeline::create::tracing::{
-    self, ReferencePath, ReferenceProject, TemplateChoice, TemplateMatch,
-};
-use crate::scaffold::fit::Unfit;
+use crate::pipeline::create::tracing::{self, ReferencePath, ReferenceProject, TemplateChoice};
+use crate::pipeline::create::{published, told};
 use crate::scaffold::host::Framework;
-use crate::scaffold::translated::Translated;
-use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
-
-/// The licence of a kernel for which none was named.
-pub(super) const LICENSE: &str = "Apache-2.0";
+use crate::scaffold::{Answers, Ci, ScaffoldError, Template, template};
 
 /// Create a kernel project from a template or a PyTorch function
 ///
@@ -80,7 +73,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     framework: Framework,
     /// Licence of the kernel, as an SPDX identifier
-    #[arg(long, value_name = "SPDX", default_value = LICENSE)]
+    #[arg(long, value_name = "SPDX", default_value = Answers::LICENSE)]
     license: String,
     /// Also write a CI workflow that checks, builds, signs and publishes the kernel
     #[arg(long, value_name = "SERVICE", value_enum)]
@@ -141,82 +134,17 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let set = project.create(&dir, session)?;
     asked.tell(session);
     let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
-    let told = found.as_ref().map(told).unwrap_or_default();
+    let told = found.as_ref().map(told::sentences).unwrap_or_default();
     let human = format!(
         "{told}{} files in {}\n\nnext:\n  kernelwright make {}\n",
         written.len(),
         dir.display(),
         dir.display()
     );
-    let from = found.as_ref().map(facts);
+    let from = found.as_ref().map(told::facts);
     let data = json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
     session.report.result("new", &data, &human);
     Ok(())
-}
-
-/// What is said of the function that a project was created for.
-pub(super) fn told(found: &ReferenceProject) -> String {
-    match found {
-        ReferenceProject::Matched(matched) => sentences(matched),
-        ReferenceProject::Translated(translated, unfit) => translation(translated, unfit.as_ref()),
-    }
-}
-
-/// The same as data.
-pub(super) fn facts(found: &ReferenceProject) -> Value {
-    match found {
-        ReferenceProject::Matched(matched) => json!(adopt::facts(&matched.fit)),
-        ReferenceProject::Translated(translated, unfit) => json!({
-            "translated": translated.function,
-            "kernels": translated.table(),
-            "notes": translated.notes,
-            "nearest": unfit.as_ref().and_then(|unfit| unfit.nearest.clone()),
-            "why": unfit.as_ref().map(|unfit| unfit.why.clone()),
-        }),
-    }
-}
-
-/// What is said of a match.
-fn sentences(matched: &TemplateMatch) -> String {
-    let TemplateMatch { fit, function, .. } = matched;
-    let mut text = format!(
-        "{function} is {}: over {} sets of inputs it differs by at most {:.1e} in float64\n",
-        fit.template, fit.sets, fit.deviation
-    );
-    text += &fit.form.as_ref().map(|form| format!("  form: {form}\n")).unwrap_or_default();
-    for (own, argument) in &fit.arguments {
-        text += &format!("  your `{own}` is {argument}\n");
-    }
-    for (scalar, value) in &fit.defaults {
-        text += &format!("  `{scalar}` is {value} by default\n");
-    }
-    for note in &fit.notes {
-        text += &format!("  {note}\n");
-    }
-    let kept = adopt::KEPT;
-    text + &match &fit.keeps_template {
-        None => format!("  the kernel is verified against your function, in {kept}\n"),
-        Some(why) => format!(
-            "  the kernel is verified against the template's reference, since {why}; your file is {kept}\n"
-        ),
-    }
-}
-
-/// What is said of a translation.
-fn translation(translated: &Translated, unfit: Option<&Unfit>) -> String {
-    let function = &translated.function;
-    let mut text = match unfit {
-        Some(Unfit { nearest, why, .. }) => {
-            let nearest = nearest.as_ref().map(|name| format!("the nearest is {name}: ")).unwrap_or_default();
-            format!("no template matches {function}, so it is translated\n  {nearest}{why}\n")
-        }
-        None => format!("{function} is translated\n"),
-    };
-    for line in translated.table().iter().chain(&translated.notes) {
-        text += &format!("  {line}\n");
-    }
-    text + "  the kernel is verified against your function, in reference.py; plan.md explains it\n  \
-            a coding agent can replace it as a whole: `kernelwright fill DIR --agent NAME`, or `kernelwright mcp DIR`\n"
 }
 
 /// `bytes=8` → its two parts.

@@ -266,3 +266,26 @@ fn a_reference_chooses_its_template() {
     sandbox.write("work/grown.py", text);
     new("me/my-growth", "grown.py").refused(12, &["scaffold::untranslated", "it changes `x`"]);
 }
+
+#[test]
+fn make_refuses_a_function_before_it_writes_anything() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["make", "--from", "gone.py:norm"]).refused(1, &["gone.py"]);
+    sandbox.write("work/mine.py", "def f(x):\n    return x + 1\n");
+    sandbox.run(&["make", "--from", "mine.py:f"]).refused(2, &["scaffold::bad_name", "`f`"]);
+    sandbox.run(&["make", "Bad", "--from", "mine.py:f"]).refused(2, &["scaffold::bad_name", "`Bad`"]);
+    assert_eq!(tree(&sandbox.work()), ["mine.py"]);
+}
+
+#[test]
+fn make_uses_the_project_of_a_function_that_is_there() {
+    let sandbox = Sandbox::new();
+    sandbox.project("my-norm", "cpu");
+    sandbox.write("work/my-norm/build.toml", "[general]\n");
+    // What is wrong with it is told, and the function's file, which is not there, is not.
+    let made = sandbox.run(&["make", "my-norm", "--from", "gone.py:norm"]);
+    assert_ne!(made.code, 0);
+    assert!(made.stderr.contains("my-norm already has a project"), "{}", made.stderr);
+    assert!(made.stderr.contains("build.toml"), "{}", made.stderr);
+    assert_eq!(sandbox.read("work/my-norm/build.toml"), "[general]\n");
+}

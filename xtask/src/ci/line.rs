@@ -12,7 +12,7 @@ use crate::{crosscheck as comparison, repo};
 const MODEL: &str = "tests/e2e/block.py:make";
 
 /// The function of the README's first command, whose kernel has this name.
-const FUNCTION: (&str, &str) = ("tests/translation/models.py:gated_norm", "gated-norm");
+const FUNCTION: (&str, &str) = ("tests/translation/models.py:layer_scale", "layer-scale");
 
 /// The whole line, on the example and from a function.
 pub(crate) fn make(run: &Run<'_>) -> Result<Vec<String>, String> {

@@ -364,4 +364,19 @@ mod tests {
             assert_eq!((given.file.to_str(), given.name.as_deref()), (Some(file), name), "{words}");
         }
     }
+
+    #[test]
+    fn a_kernel_is_named_like_its_function_or_file() {
+        for (words, name) in [
+            ("models.py:gated_norm", "gated-norm"),
+            ("a/models.py:GatedNorm", "gated-norm"),
+            ("b:c/models.py:_norm", "norm"),
+            ("a/my_loss.py", "my-loss"),
+        ] {
+            assert_eq!(ReferencePath::parse(words).kernel_name().unwrap().as_str(), name, "{words}");
+        }
+        for words in ["models.py:f", "models.py:_", "models.py:größe", "2.py"] {
+            assert!(ReferencePath::parse(words).kernel_name().is_err(), "{words}");
+        }
+    }
 }

@@ -87,6 +87,11 @@ pub struct Answers {
     pub set: BTreeMap<String, String>,
 }
 
+impl Answers {
+    /// The licence of a kernel for which none was named.
+    pub const LICENSE: &'static str = "Apache-2.0";
+}
+
 /// One `[[serves]]`: how a call of the operation is also written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
