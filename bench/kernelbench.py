@@ -228,14 +228,17 @@ def whole_package(project):
     return "forward" in tomllib.loads((project / "op.toml").read_text(encoding="utf-8"))
 
 
-def on_gpu(project):
-    """The words that name what `verify` and `bench` take."""
-    if not whole_package(project):
-        return ["--device", project]
+def as_built(project):
+    """The words with which `verify` and `bench` take a project's package for the PyTorch and the CUDA toolkit of the machine."""
     import torch
 
     release = ".".join(torch.__version__.split(".")[:2])
     return [project, "--toolchain", "system", "--all", "--selector", f"torch:{release} and cuda:{torch.version.cuda} and abi:stable"]
+
+
+def on_gpu(project):
+    """The words that name what `verify` and `bench` take."""
+    return as_built(project) if whole_package(project) else ["--device", project]
 
 
 def gpus():
