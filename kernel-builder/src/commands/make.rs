@@ -29,7 +29,7 @@ use super::arguments::{Judging, Measuring, Selection};
 /// Whose a kernel is that `make` creates, until its build.toml says otherwise.
 const OWNER: &str = "me";
 
-/// Run every stage, from a project or a PyTorch function to a kernel that loads
+/// Run every stage, from a project or function to a kernel
 ///
 /// The stages are check, build, verify, bench, package, publish (to DIR/dist) and load. Stages whose inputs did not
 /// change are not repeated, so an interrupted run continues where it stopped. At the end, Hugging Face's client loads
