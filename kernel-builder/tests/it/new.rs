@@ -282,7 +282,7 @@ fn make_uses_the_project_of_a_function_that_is_there() {
     let sandbox = Sandbox::new();
     sandbox.project("my-norm", "cpu");
     sandbox.write("work/my-norm/build.toml", "[general]\n");
-    // What is wrong with it is told, and the function's file, which is not there, is not.
+    // The error is about build.toml. That gone.py does not exist does not matter.
     let made = sandbox.run(&["make", "my-norm", "--from", "gone.py:norm"]);
     assert_ne!(made.code, 0);
     assert!(made.stderr.contains("my-norm already has a project"), "{}", made.stderr);

@@ -19,7 +19,7 @@ use super::tracing::TemplateMatch;
 /// A project that is to be created.
 #[derive(Debug)]
 pub(crate) struct FreshProject<'a> {
-    /// What it is created from.
+    /// The template to create it from.
     pub(crate) template: &'a Template,
     /// The person's function that the template serves.
     pub(crate) matched: Option<&'a TemplateMatch>,

@@ -1,4 +1,4 @@
-//! What a person's function became, in words and as data.
+//! Describes the project that was made from a user's function, for people and as JSON.
 //!
 //! Owns: the words that `new` and `make` share. Never: finds or writes anything.
 
@@ -10,7 +10,7 @@ use crate::scaffold::translated::Translated;
 
 use super::tracing::{ReferenceProject, TemplateMatch};
 
-/// What is said of the function that a project was created for, in lines that end.
+/// Describes the project for people. Every line ends with a line break.
 pub(crate) fn sentences(found: &ReferenceProject) -> String {
     match found {
         ReferenceProject::Matched(matched) => matching(matched),
@@ -18,7 +18,7 @@ pub(crate) fn sentences(found: &ReferenceProject) -> String {
     }
 }
 
-/// The same as data.
+/// Describes the project as JSON.
 pub(crate) fn facts(found: &ReferenceProject) -> Value {
     match found {
         ReferenceProject::Matched(matched) => json!(adopt::facts(&matched.fit)),
@@ -32,7 +32,7 @@ pub(crate) fn facts(found: &ReferenceProject) -> Value {
     }
 }
 
-/// What is said of a match.
+/// Describes a template that matches the function.
 fn matching(matched: &TemplateMatch) -> String {
     let TemplateMatch { fit, function, .. } = matched;
     let mut text = format!(
@@ -58,7 +58,7 @@ fn matching(matched: &TemplateMatch) -> String {
     }
 }
 
-/// What is said of a translation.
+/// Describes the kernels that the function was translated into.
 fn translation(translated: &Translated, unfit: Option<&Unfit>) -> String {
     let function = &translated.function;
     let mut text = match unfit {
