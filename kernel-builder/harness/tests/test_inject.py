@@ -17,11 +17,11 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-SOURCE = Path(__file__).resolve().parents[2] / "resources/host/inject.py"
+SOURCE = Path(__file__).resolve().parents[2] / "resources/host/inject/__init__.py"
 
 
 def load() -> Any:
-    spec = importlib.util.spec_from_file_location("inject", SOURCE)
+    spec = importlib.util.spec_from_file_location("inject", SOURCE, submodule_search_locations=[str(SOURCE.parent)])
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["inject"] = module
@@ -47,10 +47,11 @@ class Kernel:
             "name": "rms_norm",
             "call": self.call,
             "reference": rms_norm,
-            "axes": ("rows", "hidden"),
+            "inputs": (inject.Input("x", ("rows", "hidden"), False), inject.Input("weight", ("hidden",), False)),
+            "results": 1,
             "leading": True,
             "fixed": {},
-            "inputs": (inject.Input("weight", ("hidden",), False),),
+            "limits": {},
             "scalars": (("eps", 1e-6),),
             "dtypes": frozenset({torch.float32, torch.bfloat16}),
             "differentiable": True,
@@ -114,7 +115,9 @@ class MeanToo(nn.Module):
         self.eps = 1e-6
 
     def forward(self, x: Any) -> Any:
-        return rms_norm(x - x.mean(-1, keepdim=True), self.weight, self.eps)
+        return (
+            self.weight * (x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True, correction=0) + self.eps)
+        )
 
 
 class OverColumns(nn.Module):
@@ -126,7 +129,7 @@ class OverColumns(nn.Module):
         self.eps = 1e-6
 
     def forward(self, x: Any) -> Any:
-        return rms_norm(x.transpose(-1, -2), self.weight, self.eps).transpose(-1, -2)
+        return self.weight[:, None] * x * torch.rsqrt(x.pow(2).mean(-2, keepdim=True) + self.eps)
 
 
 def model() -> Any:

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
+use kernel_plan::translate::Choices;
 use kernel_plan::units::{KernelName, UnitError};
 use serde_json::{Value, json};
 
@@ -51,6 +52,9 @@ pub struct Args {
     /// Create the project from this function or module
     #[arg(long, value_name = "FILE.py[:NAME]")]
     from: Option<String>,
+    /// Translate the function, even if a template matches it
+    #[arg(long, requires = "from")]
+    translate: bool,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
@@ -70,7 +74,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let started = Instant::now();
     let (dir, from) = match &args.from {
         None => (args.dir.clone().unwrap_or_else(|| PathBuf::from(".")), None),
-        Some(words) => created(words, args.dir.as_deref(), session)?,
+        Some(words) => created(words, args.translate, args.dir.as_deref(), session)?,
     };
     let request = Request {
         dir,
@@ -86,7 +90,12 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 }
 
 /// The folder of a function's project, which is created unless it is there, with what it was created from.
-fn created(words: &str, dir: Option<&Path>, session: &Session) -> Result<(PathBuf, Option<Value>), Failure> {
+fn created(
+    words: &str,
+    translates: bool,
+    dir: Option<&Path>,
+    session: &Session,
+) -> Result<(PathBuf, Option<Value>), Failure> {
     let reference = ReferencePath::parse(words);
     let dir = match dir {
         Some(dir) => dir.to_owned(),
@@ -101,7 +110,11 @@ fn created(words: &str, dir: Option<&Path>, session: &Session) -> Result<(PathBu
     }
     let name = name_of(&env::absolute(&dir))?;
     session.report.emit(&Event::Stage { name: "new", subject: words });
-    let found = tracing::find(&reference, TemplateChoice::All(template::all()?), session)?;
+    let among = match translates {
+        true => TemplateChoice::None(Choices::default()),
+        false => TemplateChoice::All(template::all()?),
+    };
+    let found = tracing::find(&reference, among, session)?;
     let template = found.template(&name)?;
     let answers = Answers {
         owner: OWNER.to_owned(),

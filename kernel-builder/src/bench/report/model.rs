@@ -44,7 +44,7 @@ pub(crate) fn page(lines: &[Value]) -> String {
             results: results(lines),
             about: html::terms([
                 ("packages", packages),
-                ("modules replaced", about["replaced"].as_u64().map(|count| count.to_string())),
+                ("modules with kernels", about["replaced"].as_u64().map(|count| count.to_string())),
                 ("dtype", Some(word("dtype"))),
                 ("device", Some(word("device"))),
                 ("torch", Some(word("torch"))),
@@ -78,7 +78,7 @@ fn summary(phases: &[PhaseRatios], about: &Value) -> String {
         }
     }
     format!(
-        "{} modules replaced. Of {} ratios with kernels over the same without, the model is faster in {faster}, slower in \
+        "Kernels in {} modules. Of {} ratios with kernels over the same without, the model is faster in {faster}, slower in \
          {slower}, and in {even} the interval holds 1.",
         about["replaced"].as_u64().unwrap_or(0),
         faster + slower + even
@@ -198,6 +198,6 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_a_page() {
-        assert!(page(&[]).contains("0 modules replaced"));
+        assert!(page(&[]).contains("Kernels in 0 modules"));
     }
 }

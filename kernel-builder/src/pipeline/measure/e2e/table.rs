@@ -11,7 +11,7 @@ pub(crate) fn table(lines: &[Value]) -> String {
     let Some(first) = lines.first() else { return "nothing was measured\n".to_owned() };
     let text = |key: &str| first[key].as_str().unwrap_or_default().to_owned();
     let mut told = format!(
-        "{}{}, {}, {}, torch {}: {} modules replaced\n",
+        "{}{}, {}, {}, torch {}: kernels in {} modules\n",
         text("model"),
         if first["small"] == true { " (small)" } else { "" },
         text("dtype"),
@@ -131,7 +131,7 @@ mod tests {
             })),
         ];
         let shown = "\
-qwen3-8b, bfloat16, NVIDIA H100, torch 2.11.0: 145 modules replaced
+qwen3-8b, bfloat16, NVIDIA H100, torch 2.11.0: kernels in 145 modules
 phase         contender      ms  ratio                           peak memory
 prefill 8192  eager      276.00                                     17.25 GB
               kernels    282.50  0.977x [0.970, 0.981] of eager
