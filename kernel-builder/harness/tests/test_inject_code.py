@@ -342,6 +342,54 @@ def test_tensors_that_are_only_broadcast_are_the_codes_own() -> None:
     assert module((torch.randn(3, 16), torch.randn(3, 16))).shape == (3, 24) and kernel.calls == 1
 
 
+def scaled_norm(x: Any, scale: Any, eps: float = 1e-6) -> Any:
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * (1 + scale)
+
+
+class MayScale(nn.Module):
+    """A norm with a weight or none, as in diffusers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.eps, self.weight = 1e-5, None
+
+    def forward(self, x: Any) -> Any:
+        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+        if self.weight is not None:
+            x = x * self.weight
+        return x
+
+
+class Modulated(nn.Module):
+    """Scales a norm, and adds what another module gives, by factors of each sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.inner, self.table = MayScale(), nn.Linear(16, 16), nn.Linear(16, 32)
+
+    def forward(self, x: Any, time: Any) -> Any:
+        scale, gate = self.table(time).chunk(2, dim=-1)
+        return x + self.inner(self.norm(x) * (1 + scale)) * gate
+
+
+def add_scaled(x: Any, y: Any, gate: Any) -> Any:
+    return x + y * gate
+
+
+def test_factors_that_are_repeated_along_an_axis() -> None:
+    whole, factors = ("batch", "length", "hidden"), ("batch", "one", "hidden")
+    norm = Kernel(
+        scaled_norm, ("x", whole), ("scale", factors), leading=False, fixed={"one": 1}, scalars=(("eps", 1e-6),)
+    )
+    inputs = (("x", whole), ("y", whole), ("gate", factors))
+    added = Kernel(add_scaled, *inputs, leading=False, fixed={"one": 1})
+    module, x, time = Modulated(), torch.randn(2, 5, 16), torch.randn(2, 1, 16)
+    before = module(x, time)
+    assert norm.into(module).replaced and added.into(module).replaced
+    torch.testing.assert_close(module(x, time), before)
+    assert (norm.calls, added.calls) == (1, 1)
+
+
 def test_lengths_that_the_kernel_does_not_take_are_the_codes_own() -> None:
     kernel, mlp = gates(limits={"hidden": (2, 16)}), Mlp()
     wide = Mlp(16, 32)

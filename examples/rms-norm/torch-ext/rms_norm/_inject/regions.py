@@ -12,14 +12,14 @@ import linecache
 import operator
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 import torch.fx
 
 from .modules import has_hooks, numbers, values_of
-from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn, is_consistent, serving
+from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn, fitting, serving
 from .places import Part
 from .trace import INJECTED, REST, Traced, Unclear, trace
 
@@ -112,15 +112,27 @@ def _next_part(operation: Operation, module: torch.nn.Module, traced: Traced) ->
     generator = torch.Generator().manual_seed(0)
     # Drawn anew: parameters of a new model are all alike.
     tensors = {name: drawn(shape, generator) for name, shape in _shapes(module, traced.graph).items()}
-    for way in itertools.islice(_ways(operation, module, traced, tensors), _MOST_WAYS):
+
+    def results(way: _Way) -> tuple[list[torch.fx.Node], frozenset[int]] | None:
         values = _Values(operation, traced.graph, tensors, way)
-        if not all(values.same((2, 3) if operation.leading else (), 1.0)):
-            continue
-        found = _results(values)
+        return _results(values) if all(values.same((2, 3) if operation.leading else (), 1.0)) else None
+
+    ways = itertools.islice(_ways(operation, module, traced, tensors), _MOST_WAYS)
+    for way in ways:
+        found = results(way)
         if found is None:
             continue
         nodes, ranks = found
-        part = _replaced(operation, traced.graph, way, nodes, ranks)
+        forms = {way: ranks}
+        if len({operation.inputs[place].axes for place, one in enumerate(way.tensors) if one in way.steps()}) > 1:
+            # Which factor of a product is the one that is repeated shows in the shapes of a call alone.
+            for other in ways:
+                if set(other.steps()) != set(way.steps()):
+                    break
+                found = results(other) if (other.scalars, other.merged) == (way.scalars, way.merged) else None
+                if found is not None and found[0] == nodes:
+                    forms[other] = found[1]
+        part = _replaced(operation, traced.graph, forms, nodes)
         if part is not None:
             return part
     return None
@@ -347,9 +359,13 @@ def _keeps_dtypes(values: _Values, place: int, node: torch.fx.Node) -> bool:
 
 
 def _replaced(
-    operation: Operation, graph: torch.fx.Graph, way: _Way, nodes: list[torch.fx.Node], ranks: frozenset[int]
+    operation: Operation, graph: torch.fx.Graph, forms: dict[_Way, frozenset[int]], nodes: list[torch.fx.Node]
 ) -> Part | None:
-    """Makes the code call the operation in the place of the steps that lead to `nodes`; None if that is not possible."""
+    """Makes the code call the operation in the place of the steps that lead to `nodes`; None if that is not possible.
+
+    `forms` are ways to take the same steps, with the numbers of axes that each is right for.
+    """
+    way = next(iter(forms))
     order = {node: place for place, node in enumerate(graph.nodes)}
     steps = way.steps()
     last = max(steps, key=order.__getitem__)
@@ -359,7 +375,7 @@ def _replaced(
     own = _own(graph, steps, names, nodes)
     if own is None:
         return None
-    replacement = _calling(operation, way, names, ranks, own)
+    replacement = _calling(operation, forms, [*steps, *names], own)
     inner = _between(steps, nodes)
     with graph.inserting_after(last):
         called = graph.call_function(replacement)
@@ -420,41 +436,50 @@ def _without_self(function: types.FunctionType) -> types.FunctionType:
     return own
 
 
-def _calling(
-    operation: Operation, way: _Way, names: list[str], ranks: frozenset[int], own: types.FunctionType
-) -> types.FunctionType:
-    """A function of the tensors of some code that calls the kernel where it can."""
-    order: list[torch.fx.Node | str] = [*way.steps(), *names]
-    places = [None if one is None else order.index(one) for one in way.tensors]
-    is_plain = places == list(range(len(order)))
-    count, scalars, call, serves = len(way.steps()), way.scalars, operation.call, serving(operation)
-    split = _merging(operation) if way.merged else None
-    steps = [place for place, one in enumerate(way.tensors) if isinstance(one, torch.fx.Node)]
-    axes = [operation.inputs[place].axes for place in steps]
-    alike = all(one == axes[0] for one in axes) and not operation.limits
+@dataclass(frozen=True)
+class _Form:
+    """A way to call the operation with the tensors of some code."""
 
-    def fits(tensors) -> bool:
-        shape = tensors[0].shape
-        if len(shape) not in ranks:
+    #: For each tensor of the operation the place of the code's, or None.
+    places: tuple[int | None, ...]
+    #: Whether the tensors that are no parameters have lengths that the kernel takes.
+    fits: Callable[[Sequence[torch.Tensor]], bool]
+    ranks: frozenset[int]
+
+
+def _calling(
+    operation: Operation, ways: dict[_Way, frozenset[int]], order: list[torch.fx.Node | str], own: types.FunctionType
+) -> types.FunctionType:
+    """A function of the tensors of some code, in this order, that calls the kernel where it can."""
+    forms: list[_Form] = []
+    for way, ranks in ways.items():
+        axes = [operation.inputs[way.tensors.index(one)].axes for one in order if isinstance(one, torch.fx.Node)]
+        places = tuple(None if one is None else order.index(one) for one in way.tensors)
+        forms.append(_Form(places, fitting(operation, axes), ranks))
+    first = next(iter(ways))
+    is_plain = len(forms) == 1 and forms[0].places == tuple(range(len(order)))
+    count, scalars, call, serves = len(first.steps()), first.scalars, operation.call, serving(operation)
+    split = _merging(operation) if first.merged else None
+
+    def fits(form: _Form, tensors) -> bool:
+        # The first tensor is never left out.
+        shape = tensors[form.places[0]].shape
+        if len(shape) not in form.ranks:
             return False
         if split is not None:
             return shape[-1] % max(split) == 0
-        if alike:
-            for one in tensors[1:count]:
-                if one.shape != shape:
-                    return False
-            return True
-        return is_consistent(operation, axes, tensors[:count])
+        return form.fits(tensors[:count])
 
     def replacement(*tensors):
         if serves(tensors):
-            if fits(tensors):
-                given = [one.contiguous() for one in tensors]
-                if split is not None:
-                    given[0] = given[0].unflatten(-1, split)
-                if not is_plain:
-                    given = [None if place is None else given[place] for place in places]
-                return call(*given, *scalars)
+            for form in forms:
+                if fits(form, tensors):
+                    given = [one.contiguous() for one in tensors]
+                    if split is not None:
+                        given[0] = given[0].unflatten(-1, split)
+                    if not is_plain:
+                        given = [None if place is None else given[place] for place in form.places]
+                    return call(*given, *scalars)
         elif isinstance(tensors[0], torch.fx.Proxy):
             # Another package looks at this code.
             return tensors[0].tracer.create_proxy("call_function", replacement, tensors, {})

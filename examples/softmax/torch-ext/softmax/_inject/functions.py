@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from .modules import values_of
-from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn, is_consistent, serving
+from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn, fitting, serving
 from .places import Part
 
 #: Tensors of a function that is looked at.
@@ -163,6 +163,7 @@ def _calling(
     """A function that calls the kernel where it can, and otherwise the function that it replaces."""
     places, scalars, call, serves, swapped = way.places, way.scalars, operation.call, serving(operation), way.swapped
     results, count, axes = operation.results, len(names), [one.axes for one in operation.inputs]
+    fits = fitting(operation, axes)
     models: list[tuple[int, int, int, int]] = []
     for place, axis in sorted(repeated):
         # An earlier tensor has the length.
@@ -184,7 +185,7 @@ def _calling(
                     one, length = tensors[place], tensors[other].shape[other_axis]
                     if one.shape[axis] == 1 and length != 1:
                         tensors[place] = one.expand(*one.shape[:axis], length, *one.shape[axis + 1 :])
-                if is_consistent(operation, axes, tensors):
+                if fits(tensors):
                     found = call(*[one.contiguous() for one in tensors], *scalars)
                     if not swapped:
                         return found

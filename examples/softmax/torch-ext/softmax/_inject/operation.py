@@ -103,28 +103,40 @@ def serving(operation: Operation) -> Callable[[Sequence[torch.Tensor | None]], b
     return serves
 
 
-def is_consistent(operation: Operation, axes: Sequence[tuple[str, ...]], tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether axes of the same name have the same length, which the kernel takes."""
-    lengths: dict[str, int] = dict(operation.fixed)
+def fitting(operation: Operation, axes: list[tuple[str, ...]]) -> Callable[[Sequence[torch.Tensor]], bool]:
+    """A function that says whether tensors with these axes have lengths that the kernel takes: the same for axes of one name.
+
+    It is one expression, since it is called at each call of a model.
+    """
+    terms: list[str] = []
+    known: dict[str, str] = {}
     leading = None
-    for names, tensor in zip(axes, tensors):
-        tail = names
+    for place, names in enumerate(axes):
+        shape, tail = f"shape_{place}", names[1:] if operation.is_leading(names) else names
+        if names in axes[:place]:
+            terms.append(f"{shape} == shape_{axes.index(names)}")
+            continue
         if operation.is_leading(names):
-            tail = names[1:]
-            found = tensor.shape[: tensor.dim() - len(tail)]
-            if leading is not None and found != leading:
-                return False
-            leading = found
-        elif tensor.dim() != len(names):
-            return False
-        for axis, length in zip(tail, tensor.shape[tensor.dim() - len(tail) :]):
-            if lengths.setdefault(axis, length) != length:
-                return False
+            found = f"{shape}[:len({shape}) - {len(tail)}]"
+            terms.append(f"len({shape}) >= {len(tail)}")
+            terms += [] if leading is None else [f"{found} == {leading}"]
+            leading = leading or found
+        else:
+            terms.append(f"len({shape}) == {len(tail)}")
+        for number, axis in enumerate(tail):
+            length = f"{shape}[{number - len(tail)}]"
+            if axis in operation.fixed:
+                terms.append(f"{length} == {operation.fixed[axis]}")
+            elif axis in known:
+                terms.append(f"{length} == {known[axis]}")
+            else:
+                known[axis] = length
     for axis, (least, multiple) in operation.limits.items():
-        length = lengths.get(axis, least)
-        if length < least or length % multiple != 0:
-            return False
-    return True
+        if axis in known:
+            terms += [f"{known[axis]} >= {least}", f"{known[axis]} % {multiple} == 0"]
+    arguments = ", ".join(f"shape_{place}" for place in range(len(axes)))
+    fits = eval(f"lambda {arguments}: {' and '.join(terms)}")
+    return lambda tensors: fits(*[one.shape for one in tensors])
 
 
 class Exact(TorchDispatchMode):

@@ -45,7 +45,6 @@ _OPAQUE_NAMES = frozenset(
 )
 #: The beginnings of instructions of that kind.
 _OPAQUE_STEPS = (
-    "IS_OP",
     "STORE_ATTR",
     "STORE_GLOBAL",
     "STORE_SUBSCR",
@@ -57,7 +56,6 @@ _OPAQUE_STEPS = (
     "YIELD",
     "SEND",
     "INPLACE_",
-    "IMPORT_",
 )
 #: The name by which `**keywords` are handed on as a whole.
 REST = "__rest__"
@@ -86,12 +84,24 @@ def _is_clear(code: types.CodeType) -> bool:
     """Whether a trace of this code says all that it does, whatever its arguments."""
     if not _OPAQUE_NAMES.isdisjoint(code.co_names):
         return False
-    for step in dis.get_instructions(code):
-        if step.opname.startswith(_OPAQUE_STEPS) or "_NONE" in step.opname:
+    steps = list(dis.get_instructions(code))
+    for place, step in enumerate(steps):
+        if step.opname.startswith(_OPAQUE_STEPS):
             return False
         if step.opname == "BINARY_OP" and step.argrepr.endswith("="):
             return False
+        if (step.opname == "IS_OP" or "_NONE" in step.opname) and not _asks_for_own(code, steps[:place]):
+            return False
     return _hands_on_keywords(code)
+
+
+def _asks_for_own(code: types.CodeType, steps: list[dis.Instruction]) -> bool:
+    """Whether these steps end with `self.NAME`, or with that and None: what a module has of its own is known."""
+    if steps and steps[-1].opname == "LOAD_CONST":
+        steps = steps[:-1]
+    if len(steps) < 2 or steps[-1].opname != "LOAD_ATTR" or not steps[-2].opname.startswith("LOAD_FAST"):
+        return False
+    return code.co_varnames[:1] == (steps[-2].argval,) == ("self",)
 
 
 def _hands_on_keywords(code: types.CodeType) -> bool:
