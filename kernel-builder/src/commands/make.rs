@@ -1,34 +1,26 @@
 //! `make`: the whole line on one project: check, build, verify, bench, package, publish, load.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use kernel_plan::translate::Choices;
-use kernel_plan::units::{KernelName, UnitError};
 use serde_json::{Value, json};
 
 use crate::base::report::{Event, duration};
 use crate::base::session::Session;
-use crate::base::{date, env};
 use crate::bench;
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::package::{Judgement, Status};
-use crate::pipeline::create::fresh::FreshProject;
-use crate::pipeline::create::told;
 use crate::pipeline::create::tracing::{self, ReferencePath, TemplateChoice};
+use crate::pipeline::create::{fresh, told};
 use crate::pipeline::judge;
 use crate::pipeline::make::{self, MakeResult, Request};
-use crate::scaffold::host::Framework;
-use crate::scaffold::{Answers, ScaffoldError, template};
+use crate::scaffold::template;
 use crate::verify::{NOT_LOADED, Verified};
 
 use super::arguments::{Judging, Measuring, Selection};
-
-/// Whose a kernel is that `make` creates, until its build.toml says otherwise.
-const OWNER: &str = "me";
 
 /// Run every stage, from a project or function to a kernel
 ///
@@ -108,39 +100,15 @@ fn created(
             .note(format!("{shown} already has a project, which is used as it is; `{words}` was not read"));
         return Ok((dir, None));
     }
-    let name = name_of(&env::absolute(&dir))?;
     session.report.emit(&Event::Stage { name: "new", subject: words });
     let among = match translates {
         true => TemplateChoice::None(Choices::default()),
         false => TemplateChoice::All(template::all()?),
     };
     let found = tracing::find(&reference, among, session)?;
-    let template = found.template(&name)?;
-    let answers = Answers {
-        owner: OWNER.to_owned(),
-        name,
-        license: Answers::LICENSE.to_owned(),
-        backends: template.backends.clone(),
-        framework: Framework::default(),
-        year: date::this_year(),
-        set: BTreeMap::new(),
-    };
-    let project = FreshProject {
-        template: &template,
-        matched: found.matched(),
-        answers: &answers,
-        ci: None,
-        commits: true,
-    };
-    let files = project.create(&dir, session)?;
+    let files = fresh::of_function(&found, &dir, session)?;
     session.report.note(format!("{}{} files in {shown}", told::sentences(&found), files.iter().count()));
     Ok((dir, Some(told::facts(&found))))
-}
-
-/// The name of a kernel in this folder.
-fn name_of(dir: &Path) -> Result<KernelName, ScaffoldError> {
-    let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    name.parse().map_err(|error: UnitError| ScaffoldError::BadName { name, cause: error.into() })
 }
 
 fn tell(made: &MakeResult, from: Option<&Value>, took: Duration, session: &Session) {

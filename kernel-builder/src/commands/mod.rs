@@ -26,6 +26,7 @@ pub mod make;
 pub mod mcp;
 pub mod new;
 pub mod package;
+pub mod profile;
 pub mod publish;
 pub mod report;
 pub mod reproduce;

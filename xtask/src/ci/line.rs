@@ -11,6 +11,9 @@ use crate::{crosscheck as comparison, repo};
 /// A model of a file, and the function that makes it.
 const MODEL: &str = "tests/e2e/block.py:make";
 
+/// A part of it: the product with a sigmoid.
+const PART: &str = "block";
+
 /// The function of the README's first command, whose kernel has this name.
 const FUNCTION: (&str, &str) = ("tests/translation/models.py:layer_scale", "layer-scale");
 
@@ -33,12 +36,19 @@ pub(crate) fn again(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.whole(|talk| talk.run(&mut run.site.ready.kernelwright(&["make", EXAMPLE])?))
 }
 
-/// A stranger's model with the example in it.
+/// A stranger's model: its parts as projects, then with the example and the kernel of a part in it.
 pub(crate) fn model(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.site.ready.example()?;
-    let words = ["bench", "--e2e", MODEL, EXAMPLE, "--backend", "cpu", "--dtype", "f32", "--rounds", "3"];
-    let without = ["--without", "compile", "--without", "compile-max"];
-    run.whole(|talk| talk.run(&mut run.site.ready.kernelwright(&[&words[..], &without].concat())?))
+    let small = ["--backend", "cpu", "--dtype", "f32"];
+    let without = ["--rounds", "3", "--without", "compile", "--without", "compile-max"];
+    run.whole(|talk| {
+        let parts = run.site.ready.scratch("parts")?;
+        let mut profile =
+            run.site.ready.kernelwright(&[&["profile", MODEL][..], &small, &["--to"]].concat())?;
+        talk.run(profile.arg(&parts))?;
+        let mut bench = run.site.ready.kernelwright(&["bench", "--e2e", MODEL, EXAMPLE])?;
+        talk.run(bench.arg(parts.join(PART)).args(small).args(without))
+    })
 }
 
 /// Another torch, in the cache.

@@ -2,19 +2,61 @@
 //!
 //! Owns: the order in which a project is put together. Never: asks a person; overwrites a file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
+use kernel_plan::units::{KernelName, UnitError};
 
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
+use crate::base::{date, env};
 use crate::exit::Failure;
-use crate::scaffold::host::Identity;
-use crate::scaffold::{Answers, Ci, FileSet, Template, adopt, template};
+use crate::scaffold::host::{Framework, Identity};
+use crate::scaffold::{Answers, Ci, FileSet, ScaffoldError, Template, adopt, template};
 
 use super::generate;
-use super::tracing::TemplateMatch;
+use super::tracing::{ReferenceProject, TemplateMatch};
+
+/// Whose a kernel is that a function's project is for, until its build.toml says otherwise.
+const OWNER: &str = "me";
+
+/// Writes the project of a function to a folder, which must be new or empty and has the kernel's name; returns its files.
+///
+/// # Errors
+/// The folder has no name of a kernel, or a file cannot be written.
+pub(crate) fn of_function(
+    found: &ReferenceProject,
+    dir: &Path,
+    session: &Session,
+) -> Result<FileSet, Failure> {
+    let name = name_of(&env::absolute(dir))?;
+    let template = found.template(&name)?;
+    let answers = Answers {
+        owner: OWNER.to_owned(),
+        name,
+        license: Answers::LICENSE.to_owned(),
+        backends: template.backends.clone(),
+        framework: Framework::default(),
+        year: date::this_year(),
+        set: BTreeMap::new(),
+    };
+    let project = FreshProject {
+        template: &template,
+        matched: found.matched(),
+        answers: &answers,
+        ci: None,
+        commits: true,
+    };
+    project.create(dir, session)
+}
+
+/// The name of a kernel in this folder.
+fn name_of(dir: &Path) -> Result<KernelName, ScaffoldError> {
+    let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.parse().map_err(|error: UnitError| ScaffoldError::BadName { name, cause: error.into() })
+}
 
 /// A project that is to be created.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+pub(crate) mod shares;
 mod table;
 
 pub(crate) use table::table;
@@ -22,18 +23,22 @@ use crate::exit::{self, Failure, StageError};
 use crate::pipeline::judge::Judging;
 use crate::pipeline::project::selection::Selection;
 use crate::pipeline::{build, judge, project};
+use crate::scaffold::host;
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 
 /// The programs that run in the Python of the model.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("e2e.py", include_str!("../../../e2e/e2e.py")),
     ("compare.py", include_str!("../../../e2e/compare.py")),
     ("job.py", include_str!("../../../e2e/job.py")),
     ("model.py", include_str!("../../../e2e/model.py")),
+    ("part_file.py", include_str!("../../../e2e/part_file.py")),
+    ("parts.py", include_str!("../../../e2e/parts.py")),
     ("packages.py", include_str!("../../../e2e/packages.py")),
     ("phases.py", include_str!("../../../e2e/phases.py")),
     ("said.py", include_str!("../../../e2e/said.py")),
+    ("shares.py", include_str!("../../../e2e/shares.py")),
     ("times.py", include_str!("../../../e2e/times.py")),
 ];
 /// The sizes of public architectures.
@@ -178,6 +183,44 @@ struct Job<'a> {
     fresh: bool,
 }
 
+impl<'a> Job<'a> {
+    /// A job without packages.
+    fn new(
+        model: &'a str,
+        from: Source<'a>,
+        small: bool,
+        dtype: &str,
+        on_gpu: bool,
+        phases: &'a [String],
+    ) -> Result<Self, Failure> {
+        let (facts, path, function) = match from {
+            Source::Sizes(text) => (Some(sizes(text)?), PathBuf::new(), None),
+            Source::Function(file, function) => (None, file, Some(function)),
+            Source::Folder(folder) => (None, folder, None),
+        };
+        Ok(Self {
+            model,
+            facts,
+            path: path.display().to_string(),
+            function,
+            packages: Vec::new(),
+            small,
+            dtype: match dtype {
+                "f16" => "float16",
+                "f32" => "float32",
+                _ => "bfloat16",
+            },
+            device: if on_gpu { "cuda" } else { "cpu" },
+            rounds: 0,
+            compile: false,
+            search: false,
+            phases,
+            record: String::new(),
+            fresh: true,
+        })
+    }
+}
+
 /// What the process writes on a line.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -221,39 +264,37 @@ pub(crate) fn measure(
 ) -> Result<Vec<Value>, Failure> {
     let from = source(&run.model)?;
     let python = python(session)?;
-    let on_gpu = selection.backend.as_deref() != Some("cpu")
-        && python::has_nvidia_driver()
-        && python::cuda_of(&python.torch).is_some();
+    let on_gpu = selection.backend.as_deref() != Some("cpu") && has_gpu(&python);
     let mut packages = Vec::new();
     for kernel in &run.kernels {
         packages.push(package(kernel, selection, on_gpu, judging, &python, session)?);
     }
-    let (facts, path, function) = match from {
-        Source::Sizes(text) => (Some(sizes(text)?), PathBuf::new(), None),
-        Source::Function(file, function) => (None, file, Some(function)),
-        Source::Folder(folder) => (None, folder, None),
-    };
     let job = Job {
-        model: &run.model,
-        facts,
-        path: path.display().to_string(),
-        function,
         packages: packages.iter().map(|folder| folder.display().to_string()).collect(),
-        small: run.small,
-        dtype: match run.dtype.as_str() {
-            "f16" => "float16",
-            "f32" => "float32",
-            _ => "bfloat16",
-        },
-        device: if on_gpu { "cuda" } else { "cpu" },
         rounds: run.rounds,
         compile: run.compile,
         search: run.search,
-        phases: &run.phases,
         record: record(&run.kernels).display().to_string(),
         fresh: judging.fresh,
+        ..Job::new(&run.model, from, run.small, &run.dtype, on_gpu, &run.phases)?
     };
-    process(&job, &python, session)
+    let mut since = Instant::now();
+    let told = |line: &Value, cached: bool| {
+        session.report.emit(&Event::Done {
+            action: "measured",
+            subject: line["phase"].as_str().unwrap_or_default(),
+            detail: "",
+            seconds: since.elapsed().as_secs_f64(),
+            cached,
+        });
+        since = Instant::now();
+    };
+    process("e2e.py", &job, &python, told, session)
+}
+
+/// Whether the model runs on a GPU.
+fn has_gpu(python: &PythonRuntime) -> bool {
+    python::has_nvidia_driver() && python::cuda_of(&python.torch).is_some()
 }
 
 /// The file of the lines: in the first project, else here.
@@ -316,17 +357,22 @@ fn sizes(text: &str) -> Result<Value, Failure> {
     Ok(serde_json::to_value(table).map_err(|error| problem(&error))?)
 }
 
-/// Runs the programs, and tells what they say.
-fn process(job: &Job<'_>, python: &PythonRuntime, session: &Session) -> Result<Vec<Value>, Failure> {
+/// Runs a program, and tells what it says; `told` gets each line, and whether it was known.
+fn process(
+    program: &str,
+    job: &Job<'_>,
+    python: &PythonRuntime,
+    mut told: impl FnMut(&Value, bool),
+    session: &Session,
+) -> Result<Vec<Value>, Failure> {
     let folder = files::scratch()?;
-    for (name, text) in PROGRAMS {
+    for (name, text) in PROGRAMS.into_iter().chain(host::INJECT) {
         files::write(&folder.path().join(name), text)?;
     }
     let text = serde_json::to_string(job).unwrap_or_default();
-    let line = python.command().path(&folder.path().join(PROGRAMS[0].0)).arg(&text);
+    let line = python.command().path(&folder.path().join(program)).arg(&text);
     let mut dialogue = Dialogue::start(&line)?;
     let mut lines = Vec::new();
-    let mut since = Instant::now();
     loop {
         let text = match dialogue.hear(ANSWER)? {
             DialogueEvent::Line(text) => text,
@@ -346,14 +392,7 @@ fn process(job: &Job<'_>, python: &PythonRuntime, session: &Session) -> Result<V
                 return Err(ModelError::Refused { problem: refused, help }.into());
             }
             Ok(Said::Line { line, cached }) => {
-                session.report.emit(&Event::Done {
-                    action: "measured",
-                    subject: line["phase"].as_str().unwrap_or_default(),
-                    detail: "",
-                    seconds: since.elapsed().as_secs_f64(),
-                    cached,
-                });
-                since = Instant::now();
+                told(&line, cached);
                 lines.push(line);
             }
             Err(_) => tracing::info!(target: "bench", "{text}"),

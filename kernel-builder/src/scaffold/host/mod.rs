@@ -94,7 +94,7 @@ const OPERATORS: (&str, &str) = resource!("operators.py.j2");
 const PACKAGE: (&str, &str) = resource!("package.py.j2");
 const DISPATCH: (&str, &str) = resource!("dispatch.py.j2");
 /// What puts an operation into a model: a package of its own within the kernel's.
-const INJECT: [(&str, &str); 7] = [
+pub(crate) const INJECT: [(&str, &str); 7] = [
     resource!("inject/__init__.py"),
     resource!("inject/functions.py"),
     resource!("inject/modules.py"),

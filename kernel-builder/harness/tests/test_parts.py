@@ -1,0 +1,104 @@
+"""The parts of a model's code that `profile` finds.
+
+Run by `cargo xtask ci harness`, with torch; without it these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_inject_code import Attention, Layer, angles
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "e2e"))
+sys.path.insert(0, str(ROOT / "resources/host"))
+code: Any = importlib.import_module("parts")
+files: Any = importlib.import_module("part_file")
+
+
+def found(model: Any, *arguments: Any) -> dict[str, Any]:
+    """The parts that a call of the model runs; its results stay the same."""
+    with torch.no_grad():
+        before = model(*arguments)
+        parts = code.Parts(model)
+        with parts:
+            assert torch.equal(model(*arguments), before)
+            parts.counts = False
+            assert torch.equal(model(*arguments), before)
+        assert torch.equal(model(*arguments), before)
+    assert not any("forward" in vars(one) for one in model.modules())
+    return {f"{part.name} {number}": part for number, part in enumerate(parts.found) if part.calls}
+
+
+def test_parts_stand_between_matrix_products() -> None:
+    parts = found(Layer(), torch.randn(1, 5, 16), angles())
+    by_name = {name.split()[0]: part for name, part in parts.items()}
+    assert {"mlp", "norm", "layer", "apply_rotary"} <= set(by_name)
+    # The norm within the sum is no part of its own.
+    assert by_name["norm"].calls == 1 and by_name["norm"].classes == {"Norm": 2}
+    mlp = by_name["mlp"]
+    # silu reads and writes 5 x 24 floats, and the product reads two tensors and writes one.
+    assert (mlp.moved, mlp.least) == (5 * 24 * 4 * 5, 5 * 24 * 4 * 3)
+    assert mlp.tensors == [([1, 5, 24], torch.float32)] * 2
+
+
+def run(source: str, name: str) -> tuple[Any, Any]:
+    """The results of the function of a file with its example, and the example."""
+    names: dict[str, Any] = {}
+    exec(source, names)
+    tensors = names["example_inputs"]()
+    return names[name](*tensors), tensors
+
+
+def test_a_file_has_a_part_as_a_function_with_an_example() -> None:
+    parts = found(Layer(), torch.randn(1, 5, 16), angles())
+    mlp = next(part for name, part in parts.items() if name.startswith("mlp"))
+    source = files.text(mlp, "mlp", "It is a test.")
+    assert source is not None and "def mlp(gate, up):" in source and "= None" not in source
+    result, (gate, up) = run(source, "mlp")
+    # One sequence is none that a translation takes for a constant.
+    assert list(gate.shape) == [2, 5, 24]
+    torch.testing.assert_close(result, nn.functional.silu(gate) * up)
+
+
+def test_heads_are_taken_in_the_order_of_memory() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = Attention()
+
+        def forward(self, x: Any, turned: Any) -> Any:
+            return self.attention(x, angles=turned)[0]
+
+    parts = found(Model(), torch.randn(2, 5, 16), angles(2))
+    rotary = next(part for name, part in parts.items() if name.startswith("apply_rotary"))
+    assert rotary.swapped
+    source = files.text(rotary, "rotary", "It is a test.")
+    assert source is not None
+    (q, k), tensors = run(source, "rotary")
+    assert [list(one.shape) for one in tensors] == [[2, 5, 4, 4], [2, 5, 2, 4], [2, 5, 4], [2, 5, 4]]
+    assert (q.shape, k.shape) == (tensors[0].shape, tensors[1].shape)
+
+
+def test_numbers_are_no_tensors_of_a_kernel() -> None:
+    class Counts(nn.Module):
+        def forward(self, x: Any, places: Any) -> Any:
+            return x * places.float() + 1.0
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.counts, self.linear = Counts(), nn.Linear(4, 4)
+
+        def forward(self, x: Any, places: Any) -> Any:
+            return self.linear(self.counts(x, places))
+
+    (part,) = found(Model(), torch.randn(3, 4), torch.arange(4)).values()
+    assert files.text(part, "counts", "It is a test.") is None
