@@ -331,6 +331,28 @@ def test_calls_that_the_kernel_does_not_serve_are_the_codes_own(what: dict[str, 
     assert torch.equal(mlp(x), before) and kernel.calls == 0
 
 
+def test_the_numbers_of_a_module_further_inside_are_its_own() -> None:
+    class Inner(nn.Module):
+        def __init__(self, eps: float) -> None:
+            super().__init__()
+            self.norm = Norm(16, eps)
+
+    class Outer(nn.Module):
+        def __init__(self, eps: float) -> None:
+            super().__init__()
+            self.inner, self.linear = Inner(eps), nn.Linear(16, 16)
+
+        def forward(self, x: Any) -> Any:
+            total = x + self.linear(x)
+            return total + self.inner.norm(total)
+
+    model, x = nn.Sequential(Outer(1e-5), Outer(0.5)), torch.randn(3, 16)
+    before, kernel = model(x), norms()
+    assert set(kernel.into(model).replaced) == {"0", "1"}
+    torch.testing.assert_close(model(x), before)
+    assert kernel.calls == 2
+
+
 def test_tensors_that_are_only_broadcast_are_the_codes_own() -> None:
     class Broadcast(Mlp):
         def forward(self, x: Any) -> Any:

@@ -5,6 +5,7 @@ Three kinds of code are replaced: modules without submodules, parts of the code 
 In each case the code and the operation's reference must agree in float64, on drawn tensors.
 """
 
+import itertools
 import types
 from dataclasses import dataclass, field
 
@@ -124,13 +125,16 @@ def _put_into_code(operation: Operation, model: torch.nn.Module, injection: Inje
             done.add(module)
 
 
+#: Submodules of a module whose parts are remembered for others like it.
+_MOST_SUBMODULES = 100
+
+
 def _family(module: torch.nn.Module, done: set[torch.nn.Module]) -> tuple:
     """A key: modules with the same one and the same code have the same parts."""
-    children = tuple(
-        (name, one in done, depth(one), modules.has_hooks(one), modules.described(one))
-        for name, one in module.named_children()
-    )
-    return (modules.described(module), children)
+    named = list(itertools.islice(module.named_modules(), _MOST_SUBMODULES + 1))
+    if len(named) > _MOST_SUBMODULES:
+        return (id(module),)
+    return tuple((name, one in done, depth(one), modules.has_hooks(one), modules.described(one)) for name, one in named)
 
 
 def _changed(
