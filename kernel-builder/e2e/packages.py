@@ -6,7 +6,6 @@ Owns: which modules change. Never: decides what a package may replace; its own `
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from said import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from types import ModuleType
 
 
@@ -43,7 +40,7 @@ def forwards(model: Any) -> dict[str, Any]:
 def summary(injection: Any) -> str:
     """Counts the replaced modules of each class, and the modules that were left for each reason."""
     replaced: Counter[str] = Counter(injection.replaced.values())
-    words = [f"replaced {kind} ({count} times)" for kind, count in replaced.items()] or ["replaced nothing"]
+    words = [f"replaced {count} {kind}" for kind, count in replaced.items()] or ["replaced nothing"]
     left: dict[str, list[str]] = {}
     for module, reason in injection.left.items():
         left.setdefault(reason, []).append(module)
@@ -59,19 +56,13 @@ class Switch:
     def __init__(self, model: Any, packages: dict[str, ModuleType]) -> None:
         self.model = model
         plain = forwards(model)
-        #: The modules that were replaced as a whole, and the parts of the code of others.
-        self.whole: set[str] = set()
-        self.parts: list[Any] = []
         #: What each package says of the modules of the model.
         self.report: dict[str, str] = {}
         for name, package in packages.items():
             if hasattr(package, "inject"):
-                injection = package.inject(model)
-                self.report[name] = summary(injection)
-                self.whole.update(injection.whole)
-                self.parts += injection.parts
+                self.report[name] = summary(package.inject(model))
             else:
-                self.report[name] = "it has no `inject`: its tensors have several dtypes, or it writes to one"
+                self.report[name] = "it has no `inject`: no module of a model computes its operation alone"
         after = forwards(model)
         #: The forward functions of the modules that changed.
         self.own = {name: own for name, own in after.items() if own is not plain[name]}
@@ -81,55 +72,10 @@ class Switch:
     def put(self, on: bool) -> None:
         """Makes the modules call the packages, or what they called before."""
         for name, forward in self.own.items():
+            module, before = self.model.get_submodule(name), self.before[name]
             if on:
-                self.model.get_submodule(name).forward = forward
+                module.forward = forward
+            elif before is not None:
+                module.forward = before
             else:
-                self.restore(name)
-
-    def restore(self, name: str) -> None:
-        """Gives a module the code back that it had."""
-        module, before = self.model.get_submodule(name), self.before[name]
-        if before is not None:
-            module.forward = before
-        else:
-            vars(module).pop("forward", None)
-
-    def watched(self, around: Callable[[], AbstractContextManager[Any]]) -> Watched:
-        """The model with the code of its own in the place of the replaced parts, each within `around()`."""
-        return Watched(self, around)
-
-
-class Watched:
-    """While it is entered, the replaced parts of a model run their own code within a context."""
-
-    def __init__(self, switch: Switch, around: Callable[[], AbstractContextManager[Any]]) -> None:
-        self.switch, self.around = switch, around
-        #: The names of code, the one that was replaced, and what stands there otherwise.
-        self.changed: list[tuple[dict[str, Any], str, Any]] = []
-
-    def __enter__(self) -> None:
-        self.switch.put(on=True)
-        instead = {id(part.replacement): self.within(part.own) for part in self.switch.parts}
-        for name, forward in self.switch.own.items():
-            if name in self.switch.whole:
-                self.switch.restore(name)
-                continue
-            names: dict[str, Any] = inspect.unwrap(getattr(forward, "__func__", forward)).__globals__
-            for key, value in list(names.items()):
-                if id(value) in instead:
-                    self.changed.append((names, key, value))
-                    names[key] = instead[id(value)]
-
-    def __exit__(self, *error: object) -> None:
-        for names, key, value in self.changed:
-            names[key] = value
-        self.switch.put(on=False)
-
-    def within(self, own: Any) -> Any:
-        """A function within the context."""
-
-        def called(*arguments: Any, **keywords: Any) -> Any:
-            with self.around():
-                return own(*arguments, **keywords)
-
-        return called
+                vars(module).pop("forward", None)

@@ -19,10 +19,10 @@ from torch.profiler import record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-# The modules that packages carry for `inject`, which looks at code in the same way.
-places: Any = importlib.import_module("inject.places")
-regions: Any = importlib.import_module("inject.regions")
-tracing: Any = importlib.import_module("inject.trace")
+# What looks at the code of a model.
+places: Any = importlib.import_module("injection.places")
+regions: Any = importlib.import_module("injection.regions")
+tracing: Any = importlib.import_module("injection.trace")
 
 #: Functions of PyTorch that stay a call of a library.
 LIBRARY = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "embedding", "scaled_dot_product_attention")

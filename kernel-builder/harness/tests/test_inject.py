@@ -17,11 +17,11 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-SOURCE = Path(__file__).resolve().parents[2] / "resources/host/inject/__init__.py"
+SOURCE = Path(__file__).resolve().parents[2] / "resources/host/inject.py"
 
 
 def load() -> Any:
-    spec = importlib.util.spec_from_file_location("inject", SOURCE, submodule_search_locations=[str(SOURCE.parent)])
+    spec = importlib.util.spec_from_file_location("inject", SOURCE)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["inject"] = module
@@ -47,11 +47,10 @@ class Kernel:
             "name": "rms_norm",
             "call": self.call,
             "reference": rms_norm,
-            "inputs": (inject.Input("x", ("rows", "hidden"), False), inject.Input("weight", ("hidden",), False)),
-            "results": 1,
+            "axes": ("rows", "hidden"),
             "leading": True,
             "fixed": {},
-            "limits": {},
+            "inputs": (inject.Input("weight", ("hidden",), False),),
             "scalars": (("eps", 1e-6),),
             "dtypes": frozenset({torch.float32, torch.bfloat16}),
             "differentiable": True,
@@ -115,9 +114,7 @@ class MeanToo(nn.Module):
         self.eps = 1e-6
 
     def forward(self, x: Any) -> Any:
-        return (
-            self.weight * (x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True, correction=0) + self.eps)
-        )
+        return rms_norm(x - x.mean(-1, keepdim=True), self.weight, self.eps)
 
 
 class OverColumns(nn.Module):
@@ -129,7 +126,7 @@ class OverColumns(nn.Module):
         self.eps = 1e-6
 
     def forward(self, x: Any) -> Any:
-        return self.weight[:, None] * x * torch.rsqrt(x.pow(2).mean(-2, keepdim=True) + self.eps)
+        return rms_norm(x.transpose(-1, -2), self.weight, self.eps).transpose(-1, -2)
 
 
 def model() -> Any:

@@ -1,4 +1,4 @@
-"""`inject` of parts of modules and of functions, with operations that count their calls.
+"""Parts of modules and functions that compute an operation, with operations that count their calls.
 
 Run by `cargo xtask ci harness`, with torch; without it these tests are skipped.
 """
@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 import pytest
-from test_inject import inject
+from test_inject_modules import inject
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

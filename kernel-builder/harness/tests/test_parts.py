@@ -18,7 +18,7 @@ nn = torch.nn
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "e2e"))
-sys.path.insert(0, str(ROOT / "resources/host"))
+sys.path.insert(0, str(ROOT / "resources"))
 code: Any = importlib.import_module("parts")
 files: Any = importlib.import_module("part_file")
 

@@ -31,6 +31,7 @@ const VERBS: &[&str] = &[
     "check-abi",
     "verify-build",
     "sign",
+    "profile",
     "publish",
     "hub",
     "load",

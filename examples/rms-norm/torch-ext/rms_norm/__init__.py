@@ -60,13 +60,13 @@ def _rms_norm_at_once(input: torch.Tensor, weight: torch.Tensor, eps: float):
 
 
 def inject(model: torch.nn.Module):
-    """Lets the code of `model` that computes what `rms_norm` does call this kernel: modules, parts of modules, functions.
+    """Lets the modules of `model` that compute what `rms_norm` does call this kernel.
 
-    It is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls that
-    the kernel does not serve.
+    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
+    that the kernel does not serve.
 
     Returns:
-        A report that can be printed: what was replaced, and why similar modules were left. Its `undo()` restores the model.
+        A report that can be printed: the replaced modules, and why similar ones were left. Its `undo()` restores the model.
 
     Raises:
         TypeError: if `model` is no module.
@@ -80,14 +80,10 @@ def inject(model: torch.nn.Module):
         name="rms_norm",
         call=rms_norm,
         reference=_rms_norm_in_pytorch,
-        inputs=(
-            Input("input", ("rows", "hidden",), False),
-            Input("weight", ("hidden",), False),
-        ),
-        results=1,
+        axes=("rows", "hidden",),
         leading=True,
         fixed={},
-        limits={},
+        inputs=(Input("weight", ("hidden",), False),),
         scalars=(("eps", 1e-6),),
         dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
         differentiable=True,

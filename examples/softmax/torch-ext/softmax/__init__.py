@@ -56,13 +56,13 @@ def _softmax_at_once(input: torch.Tensor):
 
 
 def inject(model: torch.nn.Module):
-    """Lets the code of `model` that computes what `softmax` does call this kernel: modules, parts of modules, functions.
+    """Lets the modules of `model` that compute what `softmax` does call this kernel.
 
-    It is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls that
-    the kernel does not serve.
+    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
+    that the kernel does not serve.
 
     Returns:
-        A report that can be printed: what was replaced, and why similar modules were left. Its `undo()` restores the model.
+        A report that can be printed: the replaced modules, and why similar ones were left. Its `undo()` restores the model.
 
     Raises:
         TypeError: if `model` is no module.
@@ -76,13 +76,10 @@ def inject(model: torch.nn.Module):
         name="softmax",
         call=softmax,
         reference=_softmax_in_pytorch,
-        inputs=(
-            Input("input", ("rows", "hidden",), False),
-        ),
-        results=1,
+        axes=("rows", "hidden",),
         leading=True,
         fixed={},
-        limits={},
+        inputs=(),
         scalars=(),
         dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
         differentiable=True,

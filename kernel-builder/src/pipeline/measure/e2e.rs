@@ -23,7 +23,6 @@ use crate::exit::{self, Failure, StageError};
 use crate::pipeline::judge::Judging;
 use crate::pipeline::project::selection::Selection;
 use crate::pipeline::{build, judge, project};
-use crate::scaffold::host;
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 
@@ -40,6 +39,16 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("said.py", include_str!("../../../e2e/said.py")),
     ("shares.py", include_str!("../../../e2e/shares.py")),
     ("times.py", include_str!("../../../e2e/times.py")),
+];
+/// What looks at the code of a model.
+const CODE: [(&str, &str); 7] = [
+    ("injection/__init__.py", include_str!("../../../resources/injection/__init__.py")),
+    ("injection/functions.py", include_str!("../../../resources/injection/functions.py")),
+    ("injection/modules.py", include_str!("../../../resources/injection/modules.py")),
+    ("injection/operation.py", include_str!("../../../resources/injection/operation.py")),
+    ("injection/places.py", include_str!("../../../resources/injection/places.py")),
+    ("injection/regions.py", include_str!("../../../resources/injection/regions.py")),
+    ("injection/trace.py", include_str!("../../../resources/injection/trace.py")),
 ];
 /// The sizes of public architectures.
 const MODELS: [(&str, &str); 8] = [
@@ -366,7 +375,7 @@ fn process(
     session: &Session,
 ) -> Result<Vec<Value>, Failure> {
     let folder = files::scratch()?;
-    for (name, text) in PROGRAMS.into_iter().chain(host::INJECT) {
+    for (name, text) in PROGRAMS.into_iter().chain(CODE) {
         files::write(&folder.path().join(name), text)?;
     }
     let text = serde_json::to_string(job).unwrap_or_default();

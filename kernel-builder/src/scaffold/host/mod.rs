@@ -93,16 +93,7 @@ const TVM_FFI_BINDING: (&str, &str) = resource!("tvm_ffi_binding.cpp.j2");
 const OPERATORS: (&str, &str) = resource!("operators.py.j2");
 const PACKAGE: (&str, &str) = resource!("package.py.j2");
 const DISPATCH: (&str, &str) = resource!("dispatch.py.j2");
-/// What puts an operation into a model: a package of its own within the kernel's.
-pub(crate) const INJECT: [(&str, &str); 7] = [
-    resource!("inject/__init__.py"),
-    resource!("inject/functions.py"),
-    resource!("inject/modules.py"),
-    resource!("inject/operation.py"),
-    resource!("inject/places.py"),
-    resource!("inject/regions.py"),
-    resource!("inject/trace.py"),
-];
+const INJECT: (&str, &str) = resource!("inject.py");
 const BUILD: (&str, &str) = resource!("build.toml.j2");
 const FLAKE: (&str, &str) = resource!("flake.nix.j2");
 const CARD: (&str, &str) = resource!("CARD.md.j2");
@@ -203,9 +194,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         generated.insert(format!("{folder}/{module}/_pytorch.py"), sources.reference)?;
     }
     if injected {
-        for (name, text) in INJECT {
-            generated.insert(format!("{folder}/{module}/_{name}"), text)?;
-        }
+        generated.insert(format!("{folder}/{module}/_inject.py"), INJECT.1)?;
     }
     if let Some(text) = sources.gradients {
         generated.insert(format!("{folder}/{module}/_gradients.py"), text)?;
@@ -241,15 +230,14 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     Ok(Host { generated, initial })
 }
 
-/// Whether code of a model can be what the operation computes: its tensors have one dtype, the first one is always there, and
-/// it writes to none.
+/// Whether a module of a model can be what the operation computes: a module takes one tensor, has others of the same dtype,
+/// and returns one.
 fn is_injectable(plan: &HostPlan) -> bool {
     let [first, others @ ..] = plan.inputs.as_slice() else { return false };
     let is_alike = |other: &TensorPlan| other.variable == first.variable;
     !plan.forward
-        && !plan.outputs.is_empty()
-        && plan.returned.len() == plan.outputs.len()
-        && plan.outputs.iter().all(is_alike)
+        && plan.outputs.len() == 1
+        && plan.returned.len() == 1
         && first.is_float
         && first.variable.is_some()
         && !first.optional

@@ -100,7 +100,7 @@ fn kernel_for(reference: &ReferencePath, session: &Session) -> Result<ReferenceP
     let found = tracing::find(reference, TemplateChoice::All(template::all()?), session)?;
     match found.matched().and_then(|matched| matched.fit.form.as_ref()) {
         None => Ok(found),
-        // `inject` does not rearrange the tensors of a model.
+        // A model has the tensors of the part, not those of another form.
         Some(_) => tracing::find(reference, TemplateChoice::None(Choices::default()), session),
     }
 }
