@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use kernel_plan::translate::Choices;
+use kernel_plan::units::{KernelName, UnitError};
 use serde_json::{Value, json};
 
+use crate::base::env;
 use crate::base::report::{Event, duration};
 use crate::base::session::Session;
 use crate::bench;
@@ -17,7 +19,7 @@ use crate::pipeline::create::tracing::{self, ReferencePath, TemplateChoice};
 use crate::pipeline::create::{fresh, told};
 use crate::pipeline::judge;
 use crate::pipeline::make::{self, MakeResult, Request};
-use crate::scaffold::template;
+use crate::scaffold::{ScaffoldError, template};
 use crate::verify::{NOT_LOADED, Verified};
 
 use super::arguments::{Judging, Measuring, Selection};
@@ -100,13 +102,15 @@ fn created(
             .note(format!("{shown} already has a project, which is used as it is; `{words}` was not read"));
         return Ok((dir, None));
     }
+    // A folder whose name no kernel can have is refused before the function is traced.
+    let name = name_of(&env::absolute(&dir))?;
     session.report.emit(&Event::Stage { name: "new", subject: words });
     let among = match translates {
         true => TemplateChoice::None(Choices::default()),
         false => TemplateChoice::All(template::all()?),
     };
     let found = tracing::find(&reference, among, session)?;
-    let files = fresh::of_function(&found, &dir, session)?;
+    let files = fresh::of_function(&found, name, &dir, session)?;
     session.report.note(format!("{}{} files in {shown}", told::sentences(&found), files.iter().count()));
     Ok((dir, Some(told::facts(&found))))
 }
@@ -172,4 +176,10 @@ fn skipped(verified: &[Verified<Artifact>]) -> Vec<String> {
         }
     }
     reasons.into_iter().map(|(reason, variants)| format!("{}: {reason}", variants.join(", "))).collect()
+}
+
+/// The name of a kernel in this folder.
+fn name_of(dir: &Path) -> Result<KernelName, ScaffoldError> {
+    let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.parse().map_err(|error: UnitError| ScaffoldError::BadName { name, cause: error.into() })
 }

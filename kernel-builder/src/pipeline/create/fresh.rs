@@ -7,14 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
-use kernel_plan::units::{KernelName, UnitError};
+use kernel_plan::units::KernelName;
 
+use crate::base::date;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
-use crate::base::{date, env};
 use crate::exit::Failure;
 use crate::scaffold::host::{Framework, Identity};
-use crate::scaffold::{Answers, Ci, FileSet, ScaffoldError, Template, adopt, template};
+use crate::scaffold::{Answers, Ci, FileSet, Template, adopt, template};
 
 use super::generate;
 use super::tracing::{ReferenceProject, TemplateMatch};
@@ -22,16 +22,16 @@ use super::tracing::{ReferenceProject, TemplateMatch};
 /// Whose a kernel is that a function's project is for, until its build.toml says otherwise.
 const OWNER: &str = "me";
 
-/// Writes the project of a function to a folder, which must be new or empty and has the kernel's name; returns its files.
+/// Writes the project of a function to a folder, which must be new or empty; returns its files.
 ///
 /// # Errors
-/// The folder has no name of a kernel, or a file cannot be written.
+/// A file cannot be written.
 pub(crate) fn of_function(
     found: &ReferenceProject,
+    name: KernelName,
     dir: &Path,
     session: &Session,
 ) -> Result<FileSet, Failure> {
-    let name = name_of(&env::absolute(dir))?;
     let template = found.template(&name)?;
     let answers = Answers {
         owner: OWNER.to_owned(),
@@ -50,12 +50,6 @@ pub(crate) fn of_function(
         commits: true,
     };
     project.create(dir, session)
-}
-
-/// The name of a kernel in this folder.
-fn name_of(dir: &Path) -> Result<KernelName, ScaffoldError> {
-    let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    name.parse().map_err(|error: UnitError| ScaffoldError::BadName { name, cause: error.into() })
 }
 
 /// A project that is to be created.

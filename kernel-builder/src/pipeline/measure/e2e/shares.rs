@@ -72,7 +72,8 @@ pub(crate) fn projects(
             files::write(&file, text)?;
         }
         let reference = ReferencePath { file, name: Some(name.to_owned()) };
-        let dir = folder.join(reference.kernel_name()?.as_str());
+        let own = reference.kernel_name()?;
+        let dir = folder.join(own.as_str());
         if dir.join("build.toml").is_file() {
             session.report.note(format!("{} already has a project, which is left as it is", dir.display()));
             projects.push(PartProject { dir, found: Ok(Value::Null) });
@@ -80,7 +81,7 @@ pub(crate) fn projects(
         }
         let found = match kernel_for(&reference, session) {
             Ok(found) => {
-                fresh::of_function(&found, &dir, session)?;
+                fresh::of_function(&found, own, &dir, session)?;
                 session.report.note(told::sentences(&found).trim_end());
                 Ok(told::facts(&found))
             }
