@@ -19,9 +19,9 @@ from torch.profiler import record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-# What looks at the code of a model.
+# They trace the code of a model, and replace parts of it.
 places: Any = importlib.import_module("injection.places")
-regions: Any = importlib.import_module("injection.regions")
+rewriting: Any = importlib.import_module("injection.rewriting")
 tracing: Any = importlib.import_module("injection.trace")
 
 #: Functions of PyTorch that stay a call of a library.
@@ -164,14 +164,14 @@ class Parts:
                 return self.known[key]
             alone = owned(traced)
             if alone:
-                # What is part of a submodule alone is found there.
+                # A part that lies in one submodule is found when that submodule is looked at.
                 others = {module.get_submodule(name) for name in traced.within if name in alone}
                 traced = tracing.trace(module, inner, others)
         except tracing.Unclear:
             return self.of_functions(module, inner)
         parts = [self.watched(traced.graph, nodes, kind.__name__) for nodes in components(traced.graph)]
         kept = [part for part in parts if part is not None]
-        self.known[key] = (regions._compiled(traced, inner), kept) if kept else None
+        self.known[key] = (rewriting.compiled(traced, inner), kept) if kept else None
         return self.known[key]
 
     def of_functions(self, module: Any, inner: Any) -> tuple[types.FunctionType, list[Part]] | None:
@@ -190,7 +190,7 @@ class Parts:
             if watched is not None and part is not None:
                 found[name] = watched
                 parts.append(part)
-        self.known[key] = (with_names(inner, found), parts) if found else None
+        self.known[key] = (places.with_names(inner, found), parts) if found else None
         return self.known[key]
 
     def of_function(self, function: types.FunctionType) -> tuple[Callable[..., Any] | None, Part | None]:
@@ -296,7 +296,7 @@ def components(graph: torch.fx.Graph) -> Iterator[list[torch.fx.Node]]:
     groups: dict[torch.fx.Node, set[torch.fx.Node]] = {}
     for node in graph.nodes:
         before = max((stages[one] for one in node.all_input_nodes), default=0)
-        # What a call returns beside a tensor is taken apart without computing.
+        # A call that returns a tuple: to take an element of it computes nothing.
         takes = node.target is operator.getitem and node.all_input_nodes and node.all_input_nodes[0] not in groups
         if takes or node.op in ("placeholder", "get_attr", "output"):
             stages[node] = before
@@ -342,25 +342,17 @@ def extracted(
     found = [values[node] for node in results]
     part.output(found[0] if len(found) == 1 else tuple(found))
     code = part.python_code("self")
-    function = regions._function(code.src, dict(code.globals), "part")
+    function = rewriting.function_of(code.src, dict(code.globals), "part")
     return part, lambda *tensors: function(None, *tensors)
 
 
 def argument_name(node: torch.fx.Node) -> str:
-    """What a part calls a tensor that it takes: as the parameter, or what the submodule returned."""
+    """The name of an argument of a part: that of the parameter, or of the submodule that returned the tensor."""
     if node.op == "get_attr":
         return str(node.target).rpartition(".")[2]
     if node.target is operator.getitem and node.all_input_nodes and isinstance(node.args[1], int):
         return f"{node.all_input_nodes[0].name}_{node.args[1]}"
     return node.name
-
-
-def with_names(inner: Any, found: dict[str, Callable[..., Any]]) -> types.FunctionType:
-    """A copy of a function in which some names mean something else."""
-    names = {**inner.__globals__, **found}
-    copy = types.FunctionType(inner.__code__, names, inner.__name__, inner.__defaults__, inner.__closure__)
-    copy.__kwdefaults__, copy.__qualname__, copy.__module__ = inner.__kwdefaults__, inner.__qualname__, inner.__module__
-    return copy
 
 
 def snake(kind: str) -> str:

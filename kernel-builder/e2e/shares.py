@@ -63,7 +63,9 @@ def run(job: Job) -> None:
     for known, part in lines:
         name = own_name(part.name, taken)
         file = text(part, name, f"{described(part)}, as it is in {job.model}.") if known["gain"] >= LEAST_GAIN else None
-        hand_over({"phase": name, **known, "file": file}, cached=False)
+        refused = "it takes numbers or tensors of integers, or calls more than PyTorch" if file is None else None
+        worth = known["gain"] >= LEAST_GAIN
+        hand_over({"phase": name, **known, "file": file, "refused": refused if worth else None}, cached=False)
     gain = sum(known["gain"] for known, _ in lines)
     whole = {
         "model": job.model,
@@ -78,7 +80,7 @@ def run(job: Job) -> None:
 
 
 def line(part: Part, share: float) -> dict[str, Any]:
-    """What is known of a part. It could save what its steps move beyond its own tensors, at the speed of its steps."""
+    """The figures of a part. A kernel moves only the tensors that go in and out; the gain is the time of all other bytes."""
     saved = 1 - min(part.least / part.moved, 1) if part.moved else 0.0
     return {
         "where": described(part),

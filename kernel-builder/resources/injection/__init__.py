@@ -19,7 +19,7 @@ __all__ = ["Injection", "Input", "Operation", "inject"]
 
 @dataclass
 class Injection:
-    """What was replaced in a model. As a context manager, it restores the model at the end."""
+    """The replacements in a model. As a context manager, it restores the model at the end."""
 
     #: Names of modules with what was replaced there: the class, or a part of it.
     replaced: dict[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def _put_into_code(operation: Operation, model: torch.nn.Module, injection: Inje
     done = {module for _, module in named if getattr(current(module), "injected", None) == operation.name}
     known: dict[tuple, _Changed | None] = {}
     traced: dict[tuple, regions.Region | None] = {}
-    # What is inside of a module comes before the module.
+    # Submodules first.
     for name, module in reversed(named):
         if module in done or isinstance(module, torch.jit.ScriptModule) or current(module) is None:
             continue

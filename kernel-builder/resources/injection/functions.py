@@ -13,7 +13,7 @@ import torch
 
 from .modules import values_of
 from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn, fitting, serving
-from .places import Part
+from .places import Part, with_names
 
 #: Tensors of a function that is looked at.
 _MOST_TENSORS = 4
@@ -45,12 +45,7 @@ def with_functions(operation: Operation, inner: types.FunctionType) -> tuple[typ
                 found[name] = part
     if not found:
         return inner, found
-    # Without `__name__`: torch.compile would look these names up in the module of that name.
-    names = {name: value for name, value in inner.__globals__.items() if name != "__name__"}
-    names.update({name: part.replacement for name, part in found.items()})
-    copy = types.FunctionType(inner.__code__, names, inner.__name__, inner.__defaults__, inner.__closure__)
-    copy.__kwdefaults__, copy.__qualname__, copy.__module__ = inner.__kwdefaults__, inner.__qualname__, inner.__module__
-    return copy, found
+    return with_names(inner, {name: part.replacement for name, part in found.items()}), found
 
 
 #: What was found of a function and an operation.

@@ -87,7 +87,7 @@ def _called_with(module: torch.nn.Module) -> str | None:
 
 
 def values_of(name: str, default: float | int | bool, known: dict[str, float | int | bool]) -> list[float | int | bool]:
-    """What a scalar may be: the number of its name, others of its type, and its default."""
+    """The values to try for a scalar: the number of the same name, other numbers of its type, and its default."""
     alike = {key: value for key, value in known.items() if type(value) is type(default)}
     ordered = [alike[name]] if name in alike else []
     ordered += [value for key, value in alike.items() if key != name]

@@ -37,7 +37,7 @@ def depth(module: torch.nn.Module) -> int:
 
 
 def before(module: torch.nn.Module, level: int):
-    """What stood in the place of the replacement of this level; None for the `forward` of the class."""
+    """The function that the replacement of this level replaced; None if it was the `forward` of the class."""
     return vars(module)[_KEPT][level]
 
 
@@ -82,6 +82,16 @@ def decorated(forward: types.FunctionType, inner: types.FunctionType) -> types.F
     vars(found).update(vars(forward))
     found.__wrapped__ = changed
     return found
+
+
+def with_names(function: types.FunctionType, meant: dict[str, object]) -> types.FunctionType:
+    """A copy of a function in which some global names mean something else."""
+    # Without `__name__`: torch.compile would look these names up in the module of that name.
+    names = {name: value for name, value in function.__globals__.items() if name != "__name__"} | meant
+    copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
+    copy.__module__ = function.__module__
+    return copy
 
 
 def _content(cell) -> object:

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use serde_json::json;
 
+use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::pipeline::measure::e2e::shares::{self, ProfileRun};
@@ -54,6 +55,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         phases: args.phase.iter().cloned().collect(),
         on_cpu: args.backend.as_deref() == Some("cpu"),
     };
+    if let Some(folder) = &args.to {
+        // Before the model is made, which takes long.
+        files::create_dirs(folder)?;
+    }
     let lines = shares::profile(&run, session)?;
     let projects = match &args.to {
         Some(folder) => shares::projects(&lines, folder, session)?,

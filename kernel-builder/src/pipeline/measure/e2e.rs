@@ -40,14 +40,16 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("shares.py", include_str!("../../../e2e/shares.py")),
     ("times.py", include_str!("../../../e2e/times.py")),
 ];
-/// What looks at the code of a model.
-const CODE: [(&str, &str); 7] = [
+/// The package that traces the code of a model and replaces parts of it.
+const CODE: [(&str, &str); 9] = [
     ("injection/__init__.py", include_str!("../../../resources/injection/__init__.py")),
     ("injection/functions.py", include_str!("../../../resources/injection/functions.py")),
+    ("injection/matching.py", include_str!("../../../resources/injection/matching.py")),
     ("injection/modules.py", include_str!("../../../resources/injection/modules.py")),
     ("injection/operation.py", include_str!("../../../resources/injection/operation.py")),
     ("injection/places.py", include_str!("../../../resources/injection/places.py")),
     ("injection/regions.py", include_str!("../../../resources/injection/regions.py")),
+    ("injection/rewriting.py", include_str!("../../../resources/injection/rewriting.py")),
     ("injection/trace.py", include_str!("../../../resources/injection/trace.py")),
 ];
 /// The sizes of public architectures.

@@ -65,7 +65,11 @@ pub(crate) fn projects(
 ) -> Result<Vec<PartProject>, Failure> {
     let mut projects = Vec::new();
     for line in lines {
-        let (Some(name), Some(text)) = (line["phase"].as_str(), line["file"].as_str()) else { continue };
+        let name = line["phase"].as_str().unwrap_or_default();
+        if let Some(why) = line["refused"].as_str() {
+            projects.push(PartProject { dir: folder.join(name), found: Err(why.to_owned()) });
+        }
+        let Some(text) = line["file"].as_str() else { continue };
         session.report.emit(&Event::Stage { name: "new", subject: name });
         let file = folder.join(format!("{name}.py"));
         if !file.exists() {
@@ -120,6 +124,11 @@ pub(crate) fn table(lines: &[Value], projects: &[PartProject]) -> String {
         text("device"),
         text("torch"),
     );
+    if parts.is_empty() {
+        return told
+            + "a kernel could compute no part of it: either its code has none between matrix products, convolutions and \
+               attention, or that code cannot be traced\n";
+    }
     let mut rows = Table::new();
     rows.load_style(NOTHING);
     rows.set_header(["part", "where", "calls", "share of time", "bytes", "at least", "model at most"]);
@@ -195,5 +204,10 @@ mod tests {
             PartProject { dir: PathBuf::from("parts/other"), found: Err("it sorts".to_owned()) },
         ];
         insta::assert_snapshot!(table(&lines, &projects));
+        let none = table(&lines[1..], &[]);
+        assert!(
+            none.contains("a kernel could compute no part of it: either its code has none between"),
+            "{none}"
+        );
     }
 }
