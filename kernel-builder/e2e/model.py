@@ -54,6 +54,7 @@ class Subject:
 
 def subject(job: Job) -> Subject:
     """The model of a job, on its device."""
+    without_needless_masks()
     if job.facts is not None:
         return described(job, job.facts)
     return of_function(job) if job.function is not None else of_folder(job)
@@ -138,6 +139,41 @@ def imported(name: str, job: Job) -> Any:
             f"`{job.model}` needs the Python package {name}: {error}",
             f"install it into the Python that runs the model: {sys.executable} -m pip install {name}",
         )
+
+
+def without_needless_masks() -> None:
+    """Lets transformers leave out causal masks under torch.compile where it does so without it.
+
+    It makes one in each compiled call, because it cannot read there whether tokens are padded or sequences packed, and
+    attention with a mask cannot be flash attention: a compiled model would be slower than it can be. No phase has either.
+    """
+    try:
+        masking: Any = importlib.import_module("transformers.masking_utils")
+        known: Any = masking.ALL_MASK_ATTENTION_FUNCTIONS
+        own: Any = known["sdpa"]
+    except (ImportError, AttributeError, KeyError):
+        return
+
+    def mask(*arguments: Any, **keywords: Any) -> Any:
+        length, window = keywords.get("q_length"), keywords.get("local_size")
+        # A static cache has places that are not filled yet; it counts its tokens in a tensor.
+        if (
+            keywords.get("allow_is_causal_skip")
+            and keywords.get("attention_mask") is None
+            and length is not None
+            and not isinstance(keywords.get("q_offset"), torch.Tensor)
+            and (length == 1 or length == keywords.get("kv_length"))
+            and (window is None or keywords["kv_length"] < window)
+        ):
+            return None
+        return own(*arguments, **keywords)
+
+    def not_packed(*_: Any) -> None:
+        return None
+
+    known.register("sdpa", mask)
+    if hasattr(masking, "find_packed_sequence_indices"):
+        masking.find_packed_sequence_indices = not_packed
 
 
 def weights(make: Any, given: Any, job: Job) -> int:

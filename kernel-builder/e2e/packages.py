@@ -6,6 +6,7 @@ Owns: which modules change. Never: decides what a package may replace; its own `
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from said import refuse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from types import ModuleType
 
 
@@ -31,16 +34,31 @@ def load(folder: str, number: int) -> ModuleType:
     return package
 
 
-def forwards(model: Any) -> dict[str, Any]:
-    """The forward functions that modules have of their own, by the names of the modules."""
-    modules: dict[str, Any] = dict(model.named_modules())
-    return {name: vars(one).get("forward") for name, one in modules.items()}
+#: What stands for an attribute that is not there.
+ABSENT = object()
+
+
+def own(module: Any) -> dict[str, Any]:
+    """What a module keeps beside its parameters, buffers and submodules: its own code, and objects that it calls."""
+    attributes: dict[str, Any] = module.__dict__
+    return {name: value for name, value in attributes.items() if not name.startswith("_") or name == "_old_forward"}
+
+
+def changes(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The attributes of `after` that are others than those of `before`, by the names of the modules."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, values in after.items():
+        known = before[name]
+        changed = {key: value for key, value in values.items() if known.get(key, ABSENT) is not value}
+        if changed:
+            found[name] = changed
+    return found
 
 
 def summary(injection: Any) -> str:
     """Counts the replaced modules of each class, and the modules that were left for each reason."""
     replaced: Counter[str] = Counter(injection.replaced.values())
-    words = [f"replaced {count} {kind}" for kind, count in replaced.items()] or ["replaced nothing"]
+    words = [f"replaced {kind} ({count} times)" for kind, count in replaced.items()] or ["replaced nothing"]
     left: dict[str, list[str]] = {}
     for module, reason in injection.left.items():
         left.setdefault(reason, []).append(module)
@@ -55,27 +73,80 @@ class Switch:
 
     def __init__(self, model: Any, packages: dict[str, ModuleType]) -> None:
         self.model = model
-        plain = forwards(model)
+        named: dict[str, Any] = dict(model.named_modules())
+        plain = {name: own(module) for name, module in named.items()}
+        #: The modules that were replaced as a whole, and the parts of the code of others.
+        self.whole: set[str] = set()
+        self.parts: list[Any] = []
         #: What each package says of the modules of the model.
         self.report: dict[str, str] = {}
         for name, package in packages.items():
             if hasattr(package, "inject"):
-                self.report[name] = summary(package.inject(model))
+                injection = package.inject(model)
+                self.report[name] = summary(injection)
+                self.whole.update(injection.whole)
+                self.parts += injection.parts
             else:
-                self.report[name] = "it has no `inject`: no module of a model computes its operation alone"
-        after = forwards(model)
-        #: The forward functions of the modules that changed.
-        self.own = {name: own for name, own in after.items() if own is not plain[name]}
-        self.before = {name: plain[name] for name in self.own}
+                self.report[name] = (
+                    "it has no `inject`: some of its tensors are no floating-point numbers, or it writes to one"
+                )
+        #: The attributes of the modules that changed, and what they were before.
+        self.own = changes(plain, {name: own(module) for name, module in named.items()})
+        self.before = {name: {key: plain[name].get(key, ABSENT) for key in keys} for name, keys in self.own.items()}
         self.put(on=False)
 
     def put(self, on: bool) -> None:
         """Makes the modules call the packages, or what they called before."""
-        for name, forward in self.own.items():
-            module, before = self.model.get_submodule(name), self.before[name]
-            if on:
-                module.forward = forward
-            elif before is not None:
-                module.forward = before
+        for name in self.own:
+            self.set(name, (self.own if on else self.before)[name])
+
+    def set(self, name: str, values: dict[str, Any]) -> None:
+        """Sets attributes of a module, past what it does with new ones."""
+        attributes: dict[str, Any] = self.model.get_submodule(name).__dict__
+        for key, value in values.items():
+            if value is ABSENT:
+                attributes.pop(key, None)
             else:
-                vars(module).pop("forward", None)
+                attributes[key] = value
+
+    def watched(self, around: Callable[[], AbstractContextManager[Any]]) -> Watched:
+        """The model with the code of its own in the place of the replaced parts, each within `around()`."""
+        return Watched(self, around)
+
+
+class Watched:
+    """While it is entered, the replaced parts of a model run their own code within a context."""
+
+    def __init__(self, switch: Switch, around: Callable[[], AbstractContextManager[Any]]) -> None:
+        self.switch, self.around = switch, around
+        #: The names of code, the one that was replaced, and what stands there otherwise.
+        self.changed: list[tuple[dict[str, Any], str, Any]] = []
+
+    def __enter__(self) -> None:
+        self.switch.put(on=True)
+        instead = {id(part.replacement): self.within(part.own) for part in self.switch.parts}
+        for name, values in self.switch.own.items():
+            if name in self.switch.whole:
+                self.switch.set(name, self.switch.before[name])
+                continue
+            for value in values.values():
+                code = value if inspect.ismethod(value) else type(value).__call__
+                names: dict[str, Any] = inspect.unwrap(getattr(code, "__func__", code)).__globals__
+                for key, called in list(names.items()):
+                    if id(called) in instead:
+                        self.changed.append((names, key, called))
+                        names[key] = instead[id(called)]
+
+    def __exit__(self, *error: object) -> None:
+        for names, key, value in self.changed:
+            names[key] = value
+        self.switch.put(on=False)
+
+    def within(self, own: Any) -> Any:
+        """A function within the context."""
+
+        def called(*arguments: Any, **keywords: Any) -> Any:
+            with self.around():
+                return own(*arguments, **keywords)
+
+        return called

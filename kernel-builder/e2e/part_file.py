@@ -32,7 +32,10 @@ def text(part: Part, name: str, about: str) -> str | None:
     names = [node.name for node in part.graph.nodes if node.op == "placeholder"]
     turned = [name for name, (shape, _) in zip(names, part.tensors, strict=True) if part.swapped and len(shape) == 4]
     body = "\n".join([*(f"    {one} = {one}.transpose(1, 2)" for one in turned), *lines(code.src, part)])
-    tensors = [f"        torch.randn({', '.join(map(str, shape))})," for shape in example_shapes(part)]
+    dtypes = [dtype for _, dtype in part.tensors]
+    said = [f", dtype={dtype}" if len(set(dtypes)) > 1 else "" for dtype in dtypes]
+    shapes = [", ".join(map(str, shape)) for shape in example_shapes(part)]
+    tensors = [f"        torch.randn({shape}{dtype})," for shape, dtype in zip(shapes, said, strict=True)]
     return "\n".join(
         [
             f'"""{about}"""',

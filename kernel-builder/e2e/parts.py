@@ -11,18 +11,19 @@ import operator
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.fx
+from torch.fx.node import map_arg
 from torch.profiler import record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-# They trace the code of a model, and replace parts of it.
-places: Any = importlib.import_module("injection.places")
-rewriting: Any = importlib.import_module("injection.rewriting")
-tracing: Any = importlib.import_module("injection.trace")
+# The modules that packages carry for `inject`: they trace the code of a model, and replace parts of it.
+places: Any = importlib.import_module("inject.places")
+rewriting: Any = importlib.import_module("inject.rewriting")
+tracing: Any = importlib.import_module("inject.trace")
 
 #: Functions of PyTorch that stay a call of a library.
 LIBRARY = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "embedding", "scaled_dot_product_attention")
@@ -129,24 +130,30 @@ class Parts:
         self.counts = True
         self.known: dict[Any, tuple[types.FunctionType, list[Part]] | None] = {}
         self.changed: list[torch.nn.Module] = []
-        self.functions: dict[int, tuple[Any, Callable[..., Any] | None, Part | None]] = {}
+        #: Functions that are watched, and the classes whose code calls them.
+        self.functions: dict[int, tuple[Any, Callable[..., Any], dict[str, int]]] = {}
 
     def __enter__(self) -> Parts:
         modules: list[Any] = list(self.model.modules())
         for module in modules:
-            if isinstance(module, torch.jit.ScriptModule) or places.current(module) is None:
+            inner = places.code_of(module)
+            if isinstance(module, torch.jit.ScriptModule) or inner is None:
                 continue
-            forward = places.current(module)
-            inner = inspect.unwrap(forward)
+            kind = type(module).__name__
             found = self.of_module(module, inner)
-            outer = None if found is None else places.decorated(forward, found[0])
-            if found is None or outer is None:
-                continue
-            for part in found[1]:
-                kind = type(module).__name__
-                part.classes[kind] = part.classes.get(kind, 0) + 1
-            places.put(module, outer, "profile")
-            self.changed.append(module)
+            outer = None if found is None else places.decorated(places.current(module), found[0])
+            if found is not None and outer is not None:
+                for part in found[1]:
+                    part.classes[kind] = part.classes.get(kind, 0) + 1
+            kinds: dict[str, type] = {}
+            for place, call in places.helpers(module, inner).items():
+                helper = cast("type", getattr(module, place).__class__)
+                other = self.of_functions(call, helper.__name__)
+                if other is not None:
+                    kinds[place] = places.calling(helper, other)
+            if outer is not None or kinds:
+                places.put(module, outer, "profile", kinds)
+                self.changed.append(module)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -168,64 +175,60 @@ class Parts:
                 others = {module.get_submodule(name) for name in traced.within if name in alone}
                 traced = tracing.trace(module, inner, others)
         except tracing.Unclear:
-            return self.of_functions(module, inner)
+            other = self.of_functions(inner, kind.__name__)
+            return None if other is None else (other, [])
+        fold_shapes(module, traced.graph)
         parts = [self.watched(traced.graph, nodes, kind.__name__) for nodes in components(traced.graph)]
         kept = [part for part in parts if part is not None]
         self.known[key] = (rewriting.compiled(traced, inner), kept) if kept else None
         return self.known[key]
 
-    def of_functions(self, module: Any, inner: Any) -> tuple[types.FunctionType, list[Part]] | None:
-        """Code that cannot be traced, with the functions watched that it calls."""
-        kind: Any = module.__class__
-        key: tuple[Any, ...] = (inner, kind)
-        if key in self.known:
-            return self.known[key]
+    def of_functions(self, inner: types.FunctionType, kind: str) -> types.FunctionType | None:
+        """Code of a class that is not traced, with the functions watched that it calls; None without any."""
         found: dict[str, Callable[..., Any]] = {}
-        parts: list[Part] = []
         for name in inner.__code__.co_names:
             function = inner.__globals__.get(name)
             if not isinstance(function, types.FunctionType) or function.__module__.startswith("torch."):
                 continue
-            watched, part = self.of_function(function)
-            if watched is not None and part is not None:
-                found[name] = watched
-                parts.append(part)
-        self.known[key] = (places.with_names(inner, found), parts) if found else None
-        return self.known[key]
+            if id(function) not in self.functions:
+                classes: dict[str, int] = {}
+                self.functions[id(function)] = (function, self.of_function(function, classes), classes)
+            _, found[name], classes = self.functions[id(function)]
+            classes[kind] = classes.get(kind, 0) + 1
+        return places.with_names(inner, found) if found else None
 
-    def of_function(self, function: types.FunctionType) -> tuple[Callable[..., Any] | None, Part | None]:
-        """A function that is watched, if all that it does is what a kernel could."""
-        if id(function) not in self.functions:
-            self.functions[id(function)] = (function, *self.traced(function))
-        return self.functions[id(function)][1:]
-
-    def traced(self, function: types.FunctionType) -> tuple[Callable[..., Any] | None, Part | None]:
-        parameters = list(inspect.signature(function).parameters.values())
-        needed = [one.name for one in parameters if one.default is one.empty]
-        if any(one.kind is not one.POSITIONAL_OR_KEYWORD for one in parameters) or not needed:
-            return None, None
-        try:
-            # With the defaults of the others.
-            names: dict[str, Any] = {"function": function}
-            exec(f"def plain({', '.join(needed)}): return function({', '.join(needed)})", names)
-            graph: torch.fx.Graph = torch.fx.Tracer().trace(names["plain"])
-        except Exception:  # Code that cannot be traced is no part.
-            return None, None
-        steps = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
-        if not steps or not all(is_computed(node) for node in steps) or moves_nothing(steps):
-            return None, None
-        part = Part(len(self.found), function.__name__, graph, function)
-        self.found.append(part)
-        count = len(needed)
+    def of_function(self, function: types.FunctionType, classes: dict[str, int]) -> Callable[..., Any]:
+        """A function that is a part for each kind of call in which all that it does is what a kernel could."""
+        signature = inspect.signature(function)
+        known: dict[tuple[Any, ...], Part | None] = {}
 
         def watched(*arguments: Any, **keywords: Any) -> Any:
-            given = arguments[:count]
-            if len(given) < count or keywords:
+            given = arranged(signature, arguments, keywords)
+            if given is None:
                 return function(*arguments, **keywords)
-            return self.called(part, given, lambda: function(*arguments))
+            if given.form not in known:
+                known[given.form] = self.traced(function, given, classes)
+            part = known[given.form]
+            if part is None:
+                return function(*arguments, **keywords)
+            return self.called(part, tuple(given.tensors.values()), lambda: function(*arguments, **keywords))
 
         watched.__name__ = function.__name__
-        return watched, part
+        return watched
+
+    def traced(self, function: types.FunctionType, given: Arranged, classes: dict[str, int]) -> Part | None:
+        """The part that a call of a function is; None if it does something else, too."""
+        try:
+            names: dict[str, Any] = {"function": function}
+            exec(f"def plain({', '.join(given.tensors)}): return function({given.text})", names)
+            graph: torch.fx.Graph = Following(given.tensors).trace(names["plain"])
+        except Exception:  # Code that cannot be traced is no part.
+            return None
+        steps = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
+        if not steps or not all(is_computed(node) for node in steps) or moves_nothing(steps):
+            return None
+        self.found.append(Part(len(self.found), function.__name__, graph, function, classes))
+        return self.found[-1]
 
     def watched(self, graph: torch.fx.Graph, nodes: list[torch.fx.Node], kind: str) -> Part | None:
         """Makes a graph call these nodes as one part."""
@@ -276,12 +279,118 @@ class Parts:
         return found
 
 
+class Following(torch.fx.Tracer):
+    """Traces a function, and knows the value of each step in a call, so that shapes have as many lengths as there."""
+
+    def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.tensors = tensors
+        self.values: dict[torch.fx.Node, Any] = {}
+
+    def proxy(self, node: torch.fx.Node) -> torch.fx.Proxy:
+        """The value of a step while the function is traced."""
+        arguments: Any = map_arg(node.args, self.values.__getitem__)
+        keywords: Any = map_arg(node.kwargs, self.values.__getitem__)
+        target: Any = node.target
+        if node.op == "placeholder":
+            self.values[node] = self.tensors[target]
+        elif node.op == "call_method":
+            self.values[node] = getattr(arguments[0], target)(*arguments[1:], **keywords)
+        elif node.op == "call_function":
+            self.values[node] = target(*arguments, **keywords)
+        return Sized(node, self)
+
+
+class Sized(torch.fx.Proxy):
+    """A step whose shape can be taken apart: `*x.shape[:-1]`."""
+
+    def __getattr__(self, name: str) -> Any:
+        tracer: Any = self.tracer
+        value: Any = tracer.values.get(self.node)
+        if name == "shape" and isinstance(value, torch.Tensor):
+            return tuple(self.size(axis) for axis in range(value.dim()))
+        return super().__getattr__(name)
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """The arguments of a call of a function."""
+
+    #: The tensors by name. Those of a tuple have the names of the parameter with a number.
+    tensors: dict[str, torch.Tensor]
+    #: The arguments as text, with these names.
+    text: str
+    #: What calls of the same kind have in common: where the tensors are, and what the other arguments are.
+    form: tuple[Any, ...]
+
+
+def arranged(signature: inspect.Signature, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Arranged | None:
+    """The arguments of a call of tensors, tuples of tensors, and constants; None if it has others."""
+    try:
+        bound = signature.bind(*arguments, **keywords).arguments
+    except TypeError:
+        return None
+    tensors: dict[str, torch.Tensor] = {}
+    words: list[str] = []
+    form: list[Any] = []
+    for name, value in bound.items():
+        if isinstance(value, torch.Tensor):
+            tensors[name] = value
+            words.append(f"{name}={name}")
+            form.append((name, None))
+        elif isinstance(value, tuple | list):
+            parts = cast("tuple[Any, ...]", value)
+            if not parts or not all(isinstance(one, torch.Tensor) for one in parts):
+                return None
+            inside: dict[str, torch.Tensor] = {f"{name}_{place}": one for place, one in enumerate(parts)}
+            tensors |= inside
+            words.append(f"{name}=({', '.join(inside)},)")
+            form.append((name, len(inside)))
+        elif value is None or isinstance(value, bool | int | float | str):
+            words.append(f"{name}={value!r}")
+            form.append((name, "constant", type(value), value))
+        else:
+            return None
+    return Arranged(tensors, ", ".join(words), tuple(form)) if tensors else None
+
+
 def is_computed(node: torch.fx.Node) -> bool:
     """Whether a step is no call of a module or of a library."""
     if node.op not in ("call_function", "call_method") or hasattr(node.target, "replaces"):
         return False
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     return name not in LIBRARY and not name.startswith("conv")
+
+
+def fold_shapes(module: Any, graph: torch.fx.Graph) -> None:
+    """Replaces the lengths of the module's own tensors by numbers: a part that asks for one does not need the tensor."""
+    for node in list(graph.nodes):
+        whole: Any = node.args[0] if node.args else None
+        last: Any = node.args[-1] if node.args else None
+        is_own = isinstance(whole, torch.fx.Node) and whole.op == "get_attr"
+        if node.target is getattr and is_own and last == "shape":
+            lengths: list[int] = list(operator.attrgetter(str(whole.target))(module).shape)
+            for user in list(node.users):
+                place: Any = user.args[1] if user.target is operator.getitem else None
+                if isinstance(place, int):
+                    constant(user, lengths[place])
+            if not node.users:
+                graph.erase_node(node)
+        elif node.op == "call_method" and node.target == "size" and is_own and isinstance(last, int):
+            constant(node, operator.attrgetter(str(whole.target))(module).shape[last])
+
+
+def constant(node: torch.fx.Node, value: int) -> None:
+    """Replaces a step by a number."""
+
+    def instead(one: torch.fx.Node) -> Any:
+        return value if one is node else one
+
+    users: list[Any] = list(node.users)
+    for user in users:
+        user.args = map_arg(user.args, instead)
+        user.kwargs = map_arg(user.kwargs, instead)
+    node.graph.erase_node(node)
 
 
 def moves_nothing(nodes: list[torch.fx.Node]) -> bool:

@@ -173,7 +173,12 @@ def graphed(subject: Subject, job: Job, count: int) -> Call:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             call()
-    return lambda _: graph.replay()
+
+    def replay(_: Any, kept: Any = (cache, given, counts)) -> None:
+        # The graph has the addresses of these tensors, which must stay theirs.
+        graph.replay()
+
+    return replay
 
 
 #: What makes the calls of a phase. More sizes than one are a list in a model's file.

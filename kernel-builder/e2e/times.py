@@ -160,7 +160,7 @@ def measured(switch: Switch, phase: Phase, job: Job) -> dict[str, Any]:
 
 
 def replaced_share(call: Callable[[], Any], switch: Switch, job: Job) -> float | None:
-    """The share of GPU time that the modules take which the packages replace."""
+    """The share of GPU time that the code takes which the packages replace."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
     ranges: list[Any] = []
@@ -173,11 +173,14 @@ def replaced_share(call: Callable[[], Any], switch: Switch, job: Job) -> float |
     def leave(module: Any, arguments: Any, result: Any) -> None:
         ranges.pop().__exit__(None, None, None)
 
-    for name in switch.own:
+    for name in switch.whole:
         module = switch.model.get_submodule(name)
         handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
     try:
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
+        with (
+            switch.watched(lambda: record_function("replaced")),
+            profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace,
+        ):
             call()
             synchronize(job)
     finally:

@@ -157,12 +157,10 @@ class Lengths:
         if kind == "Mod" and expr.args[1].is_Integer:
             self.quotient(expr.args[0], int(expr.args[1]))
             return []
-        if kind in ("FloorDiv", "CleanDiv") and type(expr.args[1]).__name__ in ("FloorDiv", "CleanDiv"):
-            # `a // (a // n)`, as the gradient of `stack` has it, of a length that is a multiple of n.
-            whole, by = expr.args[1].args
-            if whole == expr.args[0] and by.is_Integer:
-                self.quotient(whole, int(by))
-                return self.terms(by)
+        if kind in ("FloorDiv", "CleanDiv"):
+            ratio = sympy.cancel(self.exact(expr.args[0]) / self.exact(expr.args[1]))
+            if ratio.is_Integer:
+                return self.terms(ratio)
         raise Untranslated(f"a length is {expr}, which is not a polynomial of the lengths of the inputs")
 
     def quotient(self, whole: Expression, by: int) -> Terms:
@@ -179,6 +177,15 @@ class Lengths:
         name = f"{whole}_by_{by}"
         self.terms(whole)
         return [(1, [self.symbol(name, self.hints[str(whole)] // by, (str(whole), by))])]
+
+    def exact(self, expr: Expression) -> Expression:
+        """An expression with quotients that leave no rest, as in `a // (2 * (a // 2))`, which `unflatten` makes."""
+        if not expr.args:
+            return expr
+        if type(expr).__name__ in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer:
+            self.quotient(expr.args[0], int(expr.args[1]))
+            return expr.args[0] / expr.args[1]
+        return expr.func(*[self.exact(one) for one in expr.args])
 
     def floor(self, whole: Expression, by: int) -> Terms:
         """`whole // by` as a symbol of its own."""

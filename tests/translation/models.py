@@ -33,6 +33,30 @@ def rotary(x, cos, sin):
     return x * cos + turned * sin
 
 
+def example_inputs_rotary_pairs():
+    x = torch.randn(2, 6, 4, 8, dtype=torch.bfloat16)
+    return x, torch.randn(6, 8), torch.randn(6, 8)
+
+
+def rotary_pairs(x, cos, sin):
+    """Rotary embedding of neighbors, with tables in float32, as in transformers for images and video."""
+    first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
+    turned = torch.stack((-second, first), dim=-1).flatten(-2)
+    return (x.float() * cos[None, :, None] + turned.float() * sin[None, :, None]).to(x.dtype)
+
+
+def example_inputs_sum_and_norm():
+    return torch.randn(2, 6, 16), torch.randn(2, 6, 16), torch.randn(2, 1, 16), torch.randn(2, 1, 16)
+
+
+def sum_and_norm(x, branch, scale, shift):
+    """The sum that a block goes on with, and its norm, scaled and shifted for each sample."""
+    total = x + branch
+    wide = total.float()
+    normed = (total * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+    return total, normed * (1 + scale) + shift
+
+
 def example_inputs_smoothed_loss():
     return torch.randn(6, 16), torch.randint(0, 16, (6,))
 

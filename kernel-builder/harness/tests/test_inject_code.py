@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import copy
 import functools
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
-from test_inject_modules import inject
+from test_inject_modules import SOURCE, inject, load
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -70,8 +72,8 @@ class Kernel:
         assert all(one.is_contiguous() for one in arguments if isinstance(one, torch.Tensor))
         return self.function(*arguments)
 
-    def into(self, model: Any) -> Any:
-        return inject.inject(self.operation, model)
+    def into(self, model: Any, own: Any = inject) -> Any:
+        return own.inject(self.operation, model)
 
 
 def gates(**changes: Any) -> Kernel:
@@ -81,6 +83,13 @@ def gates(**changes: Any) -> Kernel:
 def norms(**changes: Any) -> Kernel:
     inputs = (("x", ROWS), ("residual", ROWS), ("weight", ("hidden",)))
     return Kernel(add_rms_norm, *inputs, results=2, scalars=(("eps", 1e-6),), **changes)
+
+
+def sums() -> Kernel:
+    def added(x: Any, y: Any) -> Any:
+        return x + y
+
+    return Kernel(added, ("x", ROWS), ("y", ROWS))
 
 
 def rotates() -> Kernel:
@@ -492,3 +501,136 @@ def test_what_only_looks_alike_is_left() -> None:
             return self.down(nn.functional.gelu(self.gate(x)) * self.up(x))
 
     assert not gates().into(Other()).replaced
+
+
+def pairs(x: Any, cos: Any, sin: Any) -> Any:
+    """A rotary embedding of neighbours, of `[batch, length, heads, dim]`."""
+    first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
+    turned = torch.stack([-second, first], -1).flatten(-2)
+    cos, sin = cos[None, :, None], sin[None, :, None]
+    return (x.float() * cos + turned.float() * sin).to(x.dtype)
+
+
+def apply_pairs(x: Any, table: tuple[Any, Any], sequence_dim: int = 2) -> Any:
+    """As diffusers has it: the table is a tuple, and a number says which axis is the length."""
+    cos, sin = table
+    cos, sin = (cos[None, None], sin[None, None]) if sequence_dim == 2 else (cos[None, :, None], sin[None, :, None])
+    first, second = x.reshape(*x.shape[:-1], -1, 2).unbind(-1)
+    turned = torch.stack([-second, first], -1).flatten(3)
+    return (x.float() * cos + turned.float() * sin).to(x.dtype)
+
+
+class Processor:
+    """What diffusers calls to attend: an object that is no module."""
+
+    def __init__(self) -> None:
+        self.backend = "own"
+
+    def __call__(self, attention: Any, x: Any, table: Any = None) -> Any:
+        query = attention.query(x).unflatten(-1, (2, 8))
+        if table is not None:
+            query = apply_pairs(query, table, sequence_dim=1)
+        return query
+
+
+class Processed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.processor = nn.Linear(16, 16), Processor()
+
+    def forward(self, x: Any, table: Any = None) -> Any:
+        return self.processor(self, x, table)
+
+
+TABLES = (("x", ("batch", "length", "heads", "dim")), ("cos", ("length", "dim")), ("sin", ("length", "dim")))
+
+
+def tables(**changes: Any) -> Kernel:
+    """An operation whose tables are always float32."""
+    inputs = tuple(inject.Input(name, axes, False, None if name == "x" else torch.float32) for name, axes in TABLES)
+    return Kernel(pairs, *TABLES, leading=False, limits={"dim": (2, 2)}, inputs=inputs, **changes)
+
+
+def test_a_function_in_an_object_that_a_module_calls_is_replaced_there() -> None:
+    kernel, module, x = tables(), Processed().bfloat16(), torch.randn(3, 5, 16, dtype=torch.bfloat16)
+    table, own = (torch.randn(5, 8), torch.randn(5, 8)), module.processor
+    before = module(x, table)
+    injection = kernel.into(module)
+    assert injection.replaced == {"": "apply_pairs in Processor"}
+    torch.testing.assert_close(module(x, table), before)
+    assert kernel.calls == 1 and isinstance(module.processor, Processor) and module.processor.backend == "own"
+    module(x)
+    # Tables of another dtype, or lengths that are not the table's.
+    module(x, (table[0].bfloat16(), table[1].bfloat16()))
+    assert kernel.calls == 1
+    torch.testing.assert_close(copy.deepcopy(module)(x, list(table)), before)
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x, table), before)
+    assert kernel.calls > 2
+    injection.undo()
+    assert module.processor is own and torch.equal(module(x, table), before)
+
+
+def test_an_object_that_somebody_put_there_later_stays() -> None:
+    kernel, module = tables(), Processed()
+    injection, other = kernel.into(module), Processor()
+    assert injection.replaced
+    module.processor = other
+    injection.undo()
+    assert module.processor is other
+
+
+def test_heads_before_the_length_are_swapped_for_the_kernel() -> None:
+    class Turned(Processor):
+        def __call__(self, attention: Any, x: Any, table: Any = None) -> Any:
+            query = attention.query(x).unflatten(-1, (2, 8)).transpose(1, 2)
+            return apply_pairs(query, table)
+
+    kernel, module, x = tables(), Processed(), torch.randn(3, 5, 16)
+    module.processor = Turned()
+    table = (torch.randn(5, 8), torch.randn(5, 8))
+    before = module(x, table)
+    # With the heads before the length, the kernel takes the tensors with both swapped.
+    assert kernel.into(module).replaced
+    torch.testing.assert_close(module(x, table), before)
+    assert kernel.calls == 1
+
+
+def test_packages_with_copies_of_inject_share_the_code_of_a_module(tmp_path: Path) -> None:
+    other = tmp_path / "inject"
+    shutil.copytree(SOURCE.parent, other)
+    kernels, layer, x, turned = [norms(), sums()], Layer(), torch.randn(2, 5, 16), angles()
+    before = layer(x, turned)
+    first = kernels[0].into(layer)
+    second = kernels[1].into(layer, load(other / "__init__.py", "another"))
+    assert (first.replaced, second.replaced) == ({"": "part of Layer"}, {"": "part of Layer"})
+    torch.testing.assert_close(layer(x, turned), before)
+    assert [one.calls for one in kernels] == [1, 1]
+
+
+def test_a_result_may_be_used_before_the_last_tensor_is_there() -> None:
+    """The scale of a norm is computed after the sum that is a result as well."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.after = nn.Linear(16, 16), nn.Linear(16, 16)
+
+        def forward(self, x: Any, scale: Any, shift: Any) -> Any:
+            total = x + self.linear(x)
+            normed = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + 1e-6)
+            return total + self.after(normed * (1 + scale) + shift)
+
+    def summed(x: Any, branch: Any, scale: Any, shift: Any) -> tuple[Any, Any]:
+        total = x + branch
+        normed = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return total, normed * scale + shift
+
+    axes, one = ("batch", "length", "hidden"), ("batch", "one", "hidden")
+    inputs = [("x", axes), ("branch", axes), ("scale", one), ("shift", one)]
+    kernel = Kernel(summed, *inputs, results=2, leading=False, fixed={"one": 1})
+    module, given = Scaled(), [torch.randn(2, 5, 16), torch.randn(2, 1, 16), torch.randn(2, 1, 16)]
+    before = module(*given)
+    assert kernel.into(module).replaced
+    torch.testing.assert_close(module(*given), before)
+    assert kernel.calls == 1

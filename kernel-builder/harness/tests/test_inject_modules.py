@@ -17,14 +17,14 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-SOURCE = Path(__file__).resolve().parents[2] / "resources/injection/__init__.py"
+SOURCE = Path(__file__).resolve().parents[2] / "resources/host/inject/__init__.py"
 
 
-def load() -> Any:
-    spec = importlib.util.spec_from_file_location("injection", SOURCE, submodule_search_locations=[str(SOURCE.parent)])
+def load(source: Path = SOURCE, name: str = "inject") -> Any:
+    spec = importlib.util.spec_from_file_location(name, source, submodule_search_locations=[str(source.parent)])
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["injection"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_inject_code import Attention, Layer, angles
+from test_inject_code import Attention, Layer, Processed, angles, apply_pairs
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "e2e"))
-sys.path.insert(0, str(ROOT / "resources"))
+sys.path.insert(0, str(ROOT / "resources/host"))
 code: Any = importlib.import_module("parts")
 files: Any = importlib.import_module("part_file")
 
@@ -102,3 +102,30 @@ def test_numbers_are_no_tensors_of_a_kernel() -> None:
 
     (part,) = found(Model(), torch.randn(3, 4), torch.arange(4)).values()
     assert files.text(part, "counts", "It is a test.") is None
+
+
+def test_a_function_in_an_object_that_a_module_calls_is_a_part() -> None:
+    x, table = torch.randn(1, 5, 16, dtype=torch.bfloat16), (torch.randn(5, 8), torch.randn(5, 8))
+    (part,) = found(Processed().bfloat16(), x, table).values()
+    assert (part.name, part.classes, part.calls) == ("apply_pairs", {"Processor": 1}, 1)
+    source = files.text(part, "apply_pairs", "It is a test.")
+    assert source is not None and "def apply_pairs(x, table_0, table_1):" in source
+    result, (x, cos, sin) = run(source, "apply_pairs")
+    # Tensors of several dtypes keep their own.
+    assert (list(x.shape), x.dtype, cos.dtype) == ([2, 5, 2, 8], torch.bfloat16, torch.float32)
+    assert torch.equal(result, apply_pairs(x, (cos, sin), sequence_dim=1))
+
+
+def test_a_part_that_asks_for_a_length_does_not_take_the_tensor() -> None:
+    class Modulated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.linear = nn.Parameter(torch.randn(3, 8)), nn.Linear(8, 8)
+
+        def forward(self, x: Any, given: Any) -> Any:
+            parts = given.reshape(given.size(0), self.table.shape[0], self.table.size(1))
+            return self.linear(x * parts[:, 1] + parts[:, 2])
+
+    (part,) = found(Modulated(), torch.randn(4, 8), torch.randn(4, 24)).values()
+    source = files.text(part, "modulated", "It is a test.")
+    assert source is not None and "def modulated(x, given):" in source and "reshape(size, 3, 8)" in source

@@ -18,7 +18,7 @@ use crate::pipeline::measure::e2e::shares::{self, ProfileRun};
 /// is that of the processor.
 ///
 /// With `--to`, parts that could save 1% of the time or more become projects: of a template that takes the same tensors, or
-/// by translation.
+/// by translation. The packages of these projects find their places in the model themselves (`bench --e2e`).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright profile qwen3-8b

@@ -11,8 +11,8 @@ use crate::{crosscheck as comparison, repo};
 /// A model of a file, and the function that makes it.
 const MODEL: &str = "tests/e2e/block.py:make";
 
-/// A part of it.
-const PART: &str = "norm";
+/// A part of it: the product with a sigmoid.
+const PART: &str = "block";
 
 /// The function of the README's first command, whose kernel has this name.
 const FUNCTION: (&str, &str) = ("tests/translation/models.py:layer_scale", "layer-scale");
@@ -36,8 +36,9 @@ pub(crate) fn again(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.whole(|talk| talk.run(&mut run.site.ready.kernelwright(&["make", EXAMPLE])?))
 }
 
-/// A stranger's model: its parts as projects, then with the kernel of a part in it.
+/// A stranger's model: its parts as projects, then with the example and the kernel of a part in it.
 pub(crate) fn model(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.site.ready.example()?;
     let small = ["--backend", "cpu", "--dtype", "f32"];
     let without = ["--rounds", "3", "--without", "compile", "--without", "compile-max"];
     run.whole(|talk| {
@@ -45,7 +46,7 @@ pub(crate) fn model(run: &Run<'_>) -> Result<Vec<String>, String> {
         let mut profile =
             run.site.ready.kernelwright(&[&["profile", MODEL][..], &small, &["--to"]].concat())?;
         talk.run(profile.arg(&parts))?;
-        let mut bench = run.site.ready.kernelwright(&["bench", "--e2e", MODEL])?;
+        let mut bench = run.site.ready.kernelwright(&["bench", "--e2e", MODEL, EXAMPLE])?;
         talk.run(bench.arg(parts.join(PART)).args(small).args(without))
     })
 }

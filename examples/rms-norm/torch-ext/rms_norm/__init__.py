@@ -60,13 +60,13 @@ def _rms_norm_at_once(input: torch.Tensor, weight: torch.Tensor, eps: float):
 
 
 def inject(model: torch.nn.Module):
-    """Lets the modules of `model` that compute what `rms_norm` does call this kernel.
+    """Lets the code of `model` that computes what `rms_norm` does call this kernel: modules, parts of modules, functions.
 
-    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
-    that the kernel does not serve.
+    It is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls that
+    the kernel does not serve.
 
     Returns:
-        A report that can be printed: the replaced modules, and why similar ones were left. Its `undo()` restores the model.
+        A report that can be printed: what was replaced, and why similar modules were left. Its `undo()` restores the model.
 
     Raises:
         TypeError: if `model` is no module.
@@ -80,10 +80,14 @@ def inject(model: torch.nn.Module):
         name="rms_norm",
         call=rms_norm,
         reference=_rms_norm_in_pytorch,
-        axes=("rows", "hidden",),
+        inputs=(
+            Input("input", ("rows", "hidden",), False),
+            Input("weight", ("hidden",), False),
+        ),
+        results=1,
         leading=True,
         fixed={},
-        inputs=(Input("weight", ("hidden",), False),),
+        limits={},
         scalars=(("eps", 1e-6),),
         dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
         differentiable=True,

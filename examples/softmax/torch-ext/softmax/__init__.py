@@ -56,13 +56,13 @@ def _softmax_at_once(input: torch.Tensor):
 
 
 def inject(model: torch.nn.Module):
-    """Lets the modules of `model` that compute what `softmax` does call this kernel.
+    """Lets the code of `model` that computes what `softmax` does call this kernel: modules, parts of modules, functions.
 
-    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
-    that the kernel does not serve.
+    It is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls that
+    the kernel does not serve.
 
     Returns:
-        A report that can be printed: the replaced modules, and why similar ones were left. Its `undo()` restores the model.
+        A report that can be printed: what was replaced, and why similar modules were left. Its `undo()` restores the model.
 
     Raises:
         TypeError: if `model` is no module.
@@ -76,10 +76,13 @@ def inject(model: torch.nn.Module):
         name="softmax",
         call=softmax,
         reference=_softmax_in_pytorch,
-        axes=("rows", "hidden",),
+        inputs=(
+            Input("input", ("rows", "hidden",), False),
+        ),
+        results=1,
         leading=True,
         fixed={},
-        inputs=(),
+        limits={},
         scalars=(),
         dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
         differentiable=True,

@@ -57,13 +57,13 @@ def _swiglu_at_once(input: torch.Tensor):
 
 
 def inject(model: torch.nn.Module):
-    """Lets the modules of `model` that compute what `swiglu` does call this kernel.
+    """Lets the code of `model` that computes what `swiglu` does call this kernel: modules, parts of modules, functions.
 
-    A module is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls
-    that the kernel does not serve.
+    It is replaced if both agree in float64 on drawn inputs. Modules keep their parameters, and their own code for calls that
+    the kernel does not serve.
 
     Returns:
-        A report that can be printed: the replaced modules, and why similar ones were left. Its `undo()` restores the model.
+        A report that can be printed: what was replaced, and why similar modules were left. Its `undo()` restores the model.
 
     Raises:
         TypeError: if `model` is no module.
@@ -77,10 +77,13 @@ def inject(model: torch.nn.Module):
         name="swiglu",
         call=swiglu,
         reference=_swiglu_in_pytorch,
-        axes=("rows", "halves", "hidden",),
+        inputs=(
+            Input("input", ("rows", "halves", "hidden",), False),
+        ),
+        results=1,
         leading=True,
         fixed={"halves": 2},
-        inputs=(),
+        limits={},
         scalars=(),
         dtypes=frozenset({torch.bfloat16, torch.float16, torch.float32}),
         differentiable=True,

@@ -59,15 +59,18 @@ pub fn plan(program: &Program, choices: &Choices) -> Result<Plan, Refusal> {
         let between = planner.workspace(value)?;
         planner.make(value, between, None)?;
     }
-    for (place, (_, value)) in program.outputs.iter().enumerate() {
-        let buffer = Buffer::Output(place);
+    // Results of reductions first: their kernels can also write what they compute on the way.
+    let mut results: Vec<usize> = (0..program.outputs.len()).collect();
+    results.sort_by_key(|place| planner.outermost(program.outputs[*place].1).is_none());
+    for place in results {
+        let (buffer, value) = (Buffer::Output(place), &program.outputs[place].1);
         match concatenated.get(&place) {
             Some(pieces) => {
                 for piece in pieces {
                     let into = Into { shape: &program.values[*value].shape, place: &piece.place };
                     planner.make(piece.value, buffer, Some(into))?;
                 }
-                planner.stored.entry(*value).or_insert(buffer);
+                planner.keep(*value, buffer);
             }
             None => planner.make(*value, buffer, None)?,
         }
@@ -158,6 +161,19 @@ impl Planner<'_> {
     fn written(&mut self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>, kernel: usize) {
         self.made.insert(buffer, kernel);
         if into.is_none() {
+            self.keep(value, buffer);
+        }
+    }
+
+    /// Lets later kernels read a value. A result that is rounded to the dtype of the call is computed again.
+    fn keep(&mut self, value: ValueId, buffer: Buffer) {
+        let element = match buffer {
+            Buffer::Output(place) => self.program.outputs[place].0.element,
+            _ => Element::Fixed(Dtype::F32),
+        };
+        let is_rounded = self.program.values[value].class == Class::Float
+            && !matches!(element, Element::Fixed(Dtype::F32 | Dtype::F64));
+        if !is_rounded {
             self.stored.entry(value).or_insert(buffer);
         }
     }
@@ -182,11 +198,16 @@ impl Planner<'_> {
     /// Adds a value to a kernel that is there already and has the same iteration; the kernel's number.
     fn joined(&mut self, value: ValueId, buffer: Buffer, into: Option<Into<'_>>) -> Option<usize> {
         let domain = self.domain(value)?;
+        let is_plain = self.outermost(value).is_none();
         for place in (0..self.kernels.len()).rev() {
-            if self.kernels[place].axes != domain || self.kernels[place].scan.is_some() {
+            let axes = &self.kernels[place].axes;
+            // A kernel that writes an element for each one that it reduces can write another.
+            let lengths = || axes.iter().map(|axis| &axis.length).eq(domain.iter().map(|axis| &axis.length));
+            let is_beside = is_plain && self.kernels[place].writes_all() && lengths();
+            if (*axes != domain && !is_beside) || self.kernels[place].scan.is_some() {
                 continue;
             }
-            let mut builder = self.builder(domain.clone());
+            let mut builder = self.builder(axes.clone());
             builder.kernel = self.kernels[place].clone();
             let before = builder.kernel.clone();
             if builder.store(value, buffer, into).is_err() {
@@ -207,7 +228,11 @@ impl Planner<'_> {
             let new = all.len() - own.len();
             // Pieces of a tensor are always written together.
             let is_piece = before.stores.iter().any(|store| store.buffer == buffer);
-            let shares = is_piece || !kernel.form().is_pointwise() || new == 0 || new < own.len();
+            let shares = if *axes == domain {
+                is_piece || !kernel.form().is_pointwise() || new == 0 || new < own.len()
+            } else {
+                new == 0
+            };
             if all.iter().all(|(buffer, _)| in_time(*buffer)) && shares {
                 self.kernels[place] = kernel;
                 return Some(place);

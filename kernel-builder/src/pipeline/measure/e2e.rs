@@ -23,6 +23,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::pipeline::judge::Judging;
 use crate::pipeline::project::selection::Selection;
 use crate::pipeline::{build, judge, project};
+use crate::scaffold::host;
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 
@@ -39,18 +40,6 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("said.py", include_str!("../../../e2e/said.py")),
     ("shares.py", include_str!("../../../e2e/shares.py")),
     ("times.py", include_str!("../../../e2e/times.py")),
-];
-/// The package that traces the code of a model and replaces parts of it.
-const CODE: [(&str, &str); 9] = [
-    ("injection/__init__.py", include_str!("../../../resources/injection/__init__.py")),
-    ("injection/functions.py", include_str!("../../../resources/injection/functions.py")),
-    ("injection/matching.py", include_str!("../../../resources/injection/matching.py")),
-    ("injection/modules.py", include_str!("../../../resources/injection/modules.py")),
-    ("injection/operation.py", include_str!("../../../resources/injection/operation.py")),
-    ("injection/places.py", include_str!("../../../resources/injection/places.py")),
-    ("injection/regions.py", include_str!("../../../resources/injection/regions.py")),
-    ("injection/rewriting.py", include_str!("../../../resources/injection/rewriting.py")),
-    ("injection/trace.py", include_str!("../../../resources/injection/trace.py")),
 ];
 /// The sizes of public architectures.
 const MODELS: [(&str, &str); 8] = [
@@ -377,7 +366,7 @@ fn process(
     session: &Session,
 ) -> Result<Vec<Value>, Failure> {
     let folder = files::scratch()?;
-    for (name, text) in PROGRAMS.into_iter().chain(CODE) {
+    for (name, text) in PROGRAMS.into_iter().chain(host::INJECT) {
         files::write(&folder.path().join(name), text)?;
     }
     let text = serde_json::to_string(job).unwrap_or_default();

@@ -93,7 +93,18 @@ const TVM_FFI_BINDING: (&str, &str) = resource!("tvm_ffi_binding.cpp.j2");
 const OPERATORS: (&str, &str) = resource!("operators.py.j2");
 const PACKAGE: (&str, &str) = resource!("package.py.j2");
 const DISPATCH: (&str, &str) = resource!("dispatch.py.j2");
-const INJECT: (&str, &str) = resource!("inject.py");
+/// What puts an operation into a model: a package of its own within the kernel's.
+pub(crate) const INJECT: [(&str, &str); 9] = [
+    resource!("inject/__init__.py"),
+    resource!("inject/functions.py"),
+    resource!("inject/matching.py"),
+    resource!("inject/modules.py"),
+    resource!("inject/operation.py"),
+    resource!("inject/places.py"),
+    resource!("inject/regions.py"),
+    resource!("inject/rewriting.py"),
+    resource!("inject/trace.py"),
+];
 const BUILD: (&str, &str) = resource!("build.toml.j2");
 const FLAKE: (&str, &str) = resource!("flake.nix.j2");
 const CARD: (&str, &str) = resource!("CARD.md.j2");
@@ -194,7 +205,9 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         generated.insert(format!("{folder}/{module}/_pytorch.py"), sources.reference)?;
     }
     if injected {
-        generated.insert(format!("{folder}/{module}/_inject.py"), INJECT.1)?;
+        for (name, text) in INJECT {
+            generated.insert(format!("{folder}/{module}/_{name}"), text)?;
+        }
     }
     if let Some(text) = sources.gradients {
         generated.insert(format!("{folder}/{module}/_gradients.py"), text)?;
@@ -230,16 +243,17 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     Ok(Host { generated, initial })
 }
 
-/// Whether a module of a model can be what the operation computes: a module takes one tensor, has others of the same dtype,
-/// and returns one.
+/// Whether code of a model can be what the operation computes: its tensors are of floating point, have the first one's dtype or
+/// always the same, the first one is always there, and it writes to none.
 fn is_injectable(plan: &HostPlan) -> bool {
     let [first, others @ ..] = plan.inputs.as_slice() else { return false };
-    let is_alike = |other: &TensorPlan| other.variable == first.variable;
+    let is_alike =
+        |other: &TensorPlan| other.is_float && (other.variable.is_none() || other.variable == first.variable);
     !plan.forward
-        && plan.outputs.len() == 1
-        && plan.returned.len() == 1
+        && !plan.outputs.is_empty()
+        && plan.returned.len() == plan.outputs.len()
+        && plan.outputs.iter().all(is_alike)
         && first.is_float
-        && first.variable.is_some()
         && !first.optional
         && others.iter().all(is_alike)
         && plan.function != INJECTS

@@ -148,13 +148,13 @@ fn every_template_has_a_whole_project_for_either_framework() {
         }
     }
     let injectable = |(name, files): &(String, FileSet)| {
-        let there = files.get("torch-ext/fast_one/_inject.py").is_some();
+        let there = files.get("torch-ext/fast_one/_inject/__init__.py").is_some();
         let package = text(files, "torch-ext/fast_one/__init__.py");
         assert_eq!(package.contains("def inject(") && package.contains("\"inject\""), there, "{name}");
         there.then(|| name.clone())
     };
     let names: Vec<String> = torch.iter().filter_map(injectable).collect();
-    // Nothing that takes two tensors of a model, has several results or overwrites one.
+    // Nothing that has tensors of integers or overwrites one.
     for (name, expected) in [
         ("group-norm", true),
         ("row-sum", true),
@@ -162,6 +162,7 @@ fn every_template_has_a_whole_project_for_either_framework() {
         ("rms-norm", true),
         ("swiglu", true),
         ("add-rms-norm", false),
+        ("add-rms-norm-separate", true),
         ("cross-entropy", false),
         ("rope", false),
         ("quantize-rows-int8", false),

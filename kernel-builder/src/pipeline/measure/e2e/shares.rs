@@ -105,7 +105,7 @@ fn kernel_for(reference: &ReferencePath, session: &Session) -> Result<ReferenceP
     let found = tracing::find(reference, TemplateChoice::All(template::all()?), session)?;
     match found.matched().and_then(|matched| matched.fit.form.as_ref()) {
         None => Ok(found),
-        // A model has the tensors of the part, not those of another form.
+        // `inject` does not rearrange the tensors of a model.
         Some(_) => tracing::find(reference, TemplateChoice::None(Choices::default()), session),
     }
 }
