@@ -34,6 +34,8 @@ def load(folder: str, number: int) -> ModuleType:
     return package
 
 
+#: Why a package cannot be put into a model.
+NO_INJECT = "it has no `inject`: some of its tensors are no floating-point numbers, or it writes to one"
 #: What stands for an attribute that is not there.
 ABSENT = object()
 
@@ -55,14 +57,19 @@ def changes(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]])
     return found
 
 
+def alike(left: dict[str, str]) -> dict[str, list[str]]:
+    """The modules that were left for each reason."""
+    found: dict[str, list[str]] = {}
+    for module, reason in left.items():
+        found.setdefault(reason, []).append(module)
+    return found
+
+
 def summary(injection: Any) -> str:
     """Counts the replaced modules of each class, and the modules that were left for each reason."""
     replaced: Counter[str] = Counter(injection.replaced.values())
     words = [f"replaced {kind} ({count} times)" for kind, count in replaced.items()] or ["replaced nothing"]
-    left: dict[str, list[str]] = {}
-    for module, reason in injection.left.items():
-        left.setdefault(reason, []).append(module)
-    for reason, modules in left.items():
+    for reason, modules in alike(injection.left).items():
         others = f" and {len(modules) - 1} more" if len(modules) > 1 else ""
         words.append(f"left {modules[0]}{others}: {reason}")
     return "; ".join(words)
@@ -78,12 +85,13 @@ class Switch:
         #: The modules that were replaced as a whole, and the parts of the code of others.
         self.whole: set[str] = set()
         self.parts: list[Any] = []
-        #: What each package says of the modules of the model.
+        #: What each package replaced, and what it says of the modules of the model. None has no `inject`.
+        self.injections: dict[str, Any] = {}
         self.report: dict[str, str] = {}
         for name, package in packages.items():
             if hasattr(package, "inject"):
                 injection = package.inject(model)
-                self.report[name] = summary(injection)
+                self.injections[name], self.report[name] = injection, summary(injection)
                 self.whole.update(injection.whole)
                 self.parts += injection.parts
             else:

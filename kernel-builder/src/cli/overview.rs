@@ -12,7 +12,7 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("Specify", &["check", "lint", "update", "import", "export", "schema"]),
     ("Build", &["variants", "lock", "build", "embed", "check-abi", "verify-build"]),
     ("Verify", &["verify", "selftest"]),
-    ("Measure", &["screen", "fill", "bench", "profile", "reproduce", "report"]),
+    ("Measure", &["screen", "fill", "bench", "profile", "inject", "reproduce", "report"]),
     ("Agents", &["mcp", "candidates", "submit", "skill"]),
     ("Publish and load", &["package", "layout", "sign", "publish", "hub", "load", "serve"]),
     ("This machine", &["toolchain", "doctor", "gpu", "explain", "completions", "man"]),

@@ -18,6 +18,7 @@ pub mod generate;
 pub mod gpu;
 pub mod hub;
 pub mod import;
+pub mod inject;
 pub mod layout;
 pub mod lint;
 pub mod load;

@@ -32,6 +32,7 @@ const VERBS: &[&str] = &[
     "verify-build",
     "sign",
     "profile",
+    "inject",
     "publish",
     "hub",
     "load",

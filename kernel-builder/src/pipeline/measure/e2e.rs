@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+pub(crate) mod replaced;
 pub(crate) mod shares;
 mod table;
 
@@ -28,7 +29,7 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 
 /// The programs that run in the Python of the model.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("e2e.py", include_str!("../../../e2e/e2e.py")),
     ("compare.py", include_str!("../../../e2e/compare.py")),
     ("job.py", include_str!("../../../e2e/job.py")),
@@ -37,6 +38,7 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("parts.py", include_str!("../../../e2e/parts.py")),
     ("packages.py", include_str!("../../../e2e/packages.py")),
     ("phases.py", include_str!("../../../e2e/phases.py")),
+    ("replaced.py", include_str!("../../../e2e/replaced.py")),
     ("said.py", include_str!("../../../e2e/said.py")),
     ("shares.py", include_str!("../../../e2e/shares.py")),
     ("times.py", include_str!("../../../e2e/times.py")),
@@ -265,12 +267,8 @@ pub(crate) fn measure(
     let from = source(&run.model)?;
     let python = python(session)?;
     let on_gpu = selection.backend.as_deref() != Some("cpu") && has_gpu(&python);
-    let mut packages = Vec::new();
-    for kernel in &run.kernels {
-        packages.push(package(kernel, selection, on_gpu, judging, &python, session)?);
-    }
     let job = Job {
-        packages: packages.iter().map(|folder| folder.display().to_string()).collect(),
+        packages: packages(&run.kernels, selection, on_gpu, judging, &python, session)?,
         rounds: run.rounds,
         compile: run.compile,
         search: run.search,
@@ -306,6 +304,19 @@ pub(crate) fn record(kernels: &[PathBuf]) -> PathBuf {
 /// The Python that runs the model: the active one if it has a torch, else one of the cache.
 fn python(session: &Session) -> Result<PythonRuntime, Failure> {
     Ok(python::runtime(session, Torch::Preferably(LINE), Extras::default())?)
+}
+
+/// The folders of the packages of some kernels.
+fn packages(
+    kernels: &[PathBuf],
+    selection: &Selection,
+    on_gpu: bool,
+    judging: &Judging,
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<Vec<String>, Failure> {
+    let folder = |kernel: &PathBuf| package(kernel, selection, on_gpu, judging, python, session);
+    kernels.iter().map(|kernel| Ok(folder(kernel)?.display().to_string())).collect()
 }
 
 /// The folder of a kernel's package: that which is named, or the build of a project for this torch, which is judged.

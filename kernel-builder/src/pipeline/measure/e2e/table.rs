@@ -9,16 +9,7 @@ use serde_json::{Map, Value};
 /// A row for each phase and contender, then the errors, and what could not be measured.
 pub(crate) fn table(lines: &[Value]) -> String {
     let Some(first) = lines.first() else { return "nothing was measured\n".to_owned() };
-    let text = |key: &str| first[key].as_str().unwrap_or_default().to_owned();
-    let mut told = format!(
-        "{}{}, {}, {}, torch {}: kernels in {} modules\n",
-        text("model"),
-        if first["small"] == true { " (small)" } else { "" },
-        text("dtype"),
-        text("device"),
-        text("torch"),
-        first["replaced"]
-    );
+    let mut told = format!("{}: kernels in {} modules\n", about(first), first["replaced"]);
     let mut rows = Table::new();
     rows.load_style(NOTHING);
     rows.set_header(["phase", "contender", "ms", "ratio", "peak memory"]);
@@ -60,6 +51,13 @@ pub(crate) fn table(lines: &[Value]) -> String {
     told
 }
 
+/// The model, and where it runs.
+pub(super) fn about(line: &Value) -> String {
+    let text = |key: &str| line[key].as_str().unwrap_or_default();
+    let small = if line["small"] == true { " (small)" } else { "" };
+    format!("{}{small}, {}, {}, torch {}", text("model"), text("dtype"), text("device"), text("torch"))
+}
+
 /// `1.14x [1.13, 1.15] of eager`.
 fn ratio(line: &Value, contender: &str) -> String {
     let start = format!("{contender} over ");
@@ -85,7 +83,8 @@ fn share(line: &Value) -> String {
     )
 }
 
-fn numbers(line: &Value) -> String {
+/// How far results are off.
+pub(super) fn numbers(line: &Value) -> String {
     let of = |contender: &str, key: &str| line[contender][key].as_f64();
     let mut told = String::from("off from float32, of the norm:");
     for (contender, words) in [("eager", "as it is"), ("kernels", "with kernels")] {
