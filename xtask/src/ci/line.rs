@@ -36,7 +36,7 @@ pub(crate) fn again(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.whole(|talk| talk.run(&mut run.site.ready.kernelwright(&["make", EXAMPLE])?))
 }
 
-/// A stranger's model: its parts as projects, then with the example and the kernel of a part in it.
+/// A stranger's model: its parts as projects, what the example replaces, then with the example and the kernel of a part in it.
 pub(crate) fn model(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.site.ready.example()?;
     let small = ["--backend", "cpu", "--dtype", "f32"];
@@ -46,6 +46,8 @@ pub(crate) fn model(run: &Run<'_>) -> Result<Vec<String>, String> {
         let mut profile =
             run.site.ready.kernelwright(&[&["profile", MODEL][..], &small, &["--to"]].concat())?;
         talk.run(profile.arg(&parts))?;
+        let mut inject = run.site.ready.kernelwright(&["inject", MODEL, EXAMPLE])?;
+        talk.run(inject.args(small))?;
         let mut bench = run.site.ready.kernelwright(&["bench", "--e2e", MODEL, EXAMPLE])?;
         talk.run(bench.arg(parts.join(PART)).args(small).args(without))
     })

@@ -56,7 +56,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "model",
-        about: "`profile` and `bench --e2e` of a model that is in no library, with two kernels in it",
+        about: "`profile`, `inject` and `bench --e2e` of a model that is in no library, with two kernels in it",
         items: None,
         turn: None,
         run: line::model,
