@@ -58,7 +58,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     session.report.result(
         "inject",
         &json!({ "model": args.model, "packages": packages, "numbers": numbers }),
-        &replaced::told(&lines),
+        &replaced::summary(&lines),
     );
     Ok(e2e::refuse_worse(&args.model, &lines)?)
 }

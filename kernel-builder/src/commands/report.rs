@@ -1,6 +1,6 @@
 //! `report`: records as one HTML page.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use serde_json::json;
@@ -10,15 +10,20 @@ use crate::base::files;
 use crate::base::session::Session;
 use crate::bench::{Measurement, report};
 use crate::exit::Failure;
+use crate::pipeline::measure::e2e::pages;
 
 /// Write records as one HTML page with tables and plots
 ///
 /// The page shows ratios with intervals, shares of the ceiling and samples, with the machine, the candidate and the
 /// baselines. It has no scripts and needs no other files.
+///
+/// Records of models, which `bench --e2e` writes, become a page for each model with the same kernels. The first one is the file
+/// of `--output`, the others have a number in their names.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright report fast-norm/.kernelwright/records.jsonl -o fast-norm.html
-  kernelwright report bench/results/2026-11-23-h200-rows.jsonl -o rows.html")]
+  kernelwright report bench/results/2026-11-23-h200-rows.jsonl -o rows.html
+  kernelwright report bench/results/2026-11-28-h200-e2e.jsonl -o models.html")]
 pub struct Args {
     /// Files with one JSON record per line, `-` for standard input, or digests from the project's archive
     #[arg(value_name = "RECORD", required = true)]
@@ -33,12 +38,24 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let of_models: Option<Vec<_>> = args.records.iter().map(|name| pages::read(Path::new(name))).collect();
+    if let Some(lines) = of_models {
+        let lines = lines.concat();
+        let written = pages::write(&lines, &args.output)?;
+        let shown = written.iter().map(|path| format!("{}\n", path.display())).collect::<String>();
+        session.report.result("report", &pages::facts(&written, lines.len()), &shown);
+        return Ok(());
+    }
     let mut records: Vec<Measurement> = Vec::new();
     for name in &args.records {
         records.extend(archive::find(name, &args.project)?);
     }
     files::write(&args.output, report::page(&records, &[]))?;
     let human = format!("{}  {} records\n", args.output.display(), records.len());
-    session.report.result("report", &json!({ "file": args.output, "records": records.len() }), &human);
+    session.report.result(
+        "report",
+        &json!({ "file": args.output, "files": [args.output], "records": records.len() }),
+        &human,
+    );
     Ok(())
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+pub(crate) mod pages;
 pub(crate) mod replaced;
 pub(crate) mod shares;
 mod table;

@@ -32,7 +32,7 @@ pub(crate) fn replaced(
 }
 
 /// The lines as a table for people.
-pub(crate) fn told(lines: &[Value]) -> String {
+pub(crate) fn summary(lines: &[Value]) -> String {
     let Some((numbers, packages)) = lines.split_last() else { return "there is no package\n".to_owned() };
     let mut shown = table::about(numbers) + "\n";
     for package in packages {
@@ -88,6 +88,6 @@ other: replaces nothing
 integers: it has no `inject`
 off from float32, of the norm: 1.00e-2 as it is, 9.00e-3 with kernels
 ";
-        assert_eq!(told(&lines), shown);
+        assert_eq!(summary(&lines), shown);
     }
 }
