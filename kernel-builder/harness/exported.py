@@ -158,7 +158,7 @@ class Lengths:
             self.quotient(expr.args[0], int(expr.args[1]))
             return []
         if kind in ("FloorDiv", "CleanDiv"):
-            ratio: Any = sympy.cancel(self.exact(expr.args[0]) / self.exact(expr.args[1]))
+            ratio = cast("Any", sympy.cancel(self.exact(expr.args[0]) / self.exact(expr.args[1])))
             if ratio.is_Integer:
                 return self.terms(ratio)
         raise Untranslated(f"a length is {expr}, which is not a polynomial of the lengths of the inputs")
