@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_inject_code import Attention, Layer, Processed, angles, apply_pairs
+from test_inject_code import Attention, Layer, angles
+from test_inject_objects import Processed, apply_pairs
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -1,0 +1,109 @@
+"""Functions in the code of objects that are no modules, and functions that take tuples of tensors.
+
+Run by `cargo xtask ci harness`, with torch; without it these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from test_inject_code import Kernel
+from test_inject_modules import inject
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+def pairs(x: Any, cos: Any, sin: Any) -> Any:
+    """A rotary embedding of neighbours, of `[batch, length, heads, dim]`."""
+    first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
+    turned = torch.stack([-second, first], -1).flatten(-2)
+    cos, sin = cos[None, :, None], sin[None, :, None]
+    return (x.float() * cos + turned.float() * sin).to(x.dtype)
+
+
+def apply_pairs(x: Any, table: tuple[Any, Any], sequence_dim: int = 2) -> Any:
+    """As diffusers has it: the table is a tuple, and a number says which axis is the length."""
+    cos, sin = table
+    cos, sin = (cos[None, None], sin[None, None]) if sequence_dim == 2 else (cos[None, :, None], sin[None, :, None])
+    first, second = x.reshape(*x.shape[:-1], -1, 2).unbind(-1)
+    turned = torch.stack([-second, first], -1).flatten(3)
+    return (x.float() * cos + turned.float() * sin).to(x.dtype)
+
+
+class Processor:
+    """What diffusers calls to attend: an object that is no module."""
+
+    def __init__(self) -> None:
+        self.backend = "own"
+
+    def __call__(self, attention: Any, x: Any, table: Any = None) -> Any:
+        query = attention.query(x).unflatten(-1, (2, 8))
+        if table is not None:
+            query = apply_pairs(query, table, sequence_dim=1)
+        return query
+
+
+class Processed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.processor = nn.Linear(16, 16), Processor()
+
+    def forward(self, x: Any, table: Any = None) -> Any:
+        return self.processor(self, x, table)
+
+
+TABLES = (("x", ("batch", "length", "heads", "dim")), ("cos", ("length", "dim")), ("sin", ("length", "dim")))
+
+
+def tables(**changes: Any) -> Kernel:
+    """An operation whose tables are always float32."""
+    inputs = tuple(inject.Input(name, axes, False, None if name == "x" else torch.float32) for name, axes in TABLES)
+    return Kernel(pairs, *TABLES, leading=False, limits={"dim": (2, 2)}, inputs=inputs, **changes)
+
+
+def test_a_function_in_an_object_that_a_module_calls_is_replaced_there() -> None:
+    kernel, module, x = tables(), Processed().bfloat16(), torch.randn(3, 5, 16, dtype=torch.bfloat16)
+    table, own = (torch.randn(5, 8), torch.randn(5, 8)), module.processor
+    before = module(x, table)
+    injection = kernel.into(module)
+    assert injection.replaced == {"": "apply_pairs in Processor"}
+    torch.testing.assert_close(module(x, table), before)
+    assert kernel.calls == 1 and isinstance(module.processor, Processor) and module.processor.backend == "own"
+    module(x)
+    # Tables of another dtype, or lengths that are not the table's.
+    module(x, (table[0].bfloat16(), table[1].bfloat16()))
+    assert kernel.calls == 1
+    torch.testing.assert_close(copy.deepcopy(module)(x, list(table)), before)
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x, table), before)
+    assert kernel.calls > 2
+    injection.undo()
+    assert module.processor is own and torch.equal(module(x, table), before)
+
+
+def test_an_object_that_somebody_put_there_later_stays() -> None:
+    kernel, module = tables(), Processed()
+    injection, other = kernel.into(module), Processor()
+    assert injection.replaced
+    module.processor = other
+    injection.undo()
+    assert module.processor is other
+
+
+def test_heads_before_the_length_are_swapped_for_the_kernel() -> None:
+    class Turned(Processor):
+        def __call__(self, attention: Any, x: Any, table: Any = None) -> Any:
+            query = attention.query(x).unflatten(-1, (2, 8)).transpose(1, 2)
+            return apply_pairs(query, table)
+
+    kernel, module, x = tables(), Processed(), torch.randn(3, 5, 16)
+    module.processor = Turned()
+    table = (torch.randn(5, 8), torch.randn(5, 8))
+    before = module(x, table)
+    # With the heads before the length, the kernel takes the tensors with both swapped.
+    assert kernel.into(module).replaced
+    torch.testing.assert_close(module(x, table), before)
+    assert kernel.calls == 1
