@@ -17,7 +17,8 @@ begun. Ends with 1 when a project was refused or could not be judged, with 3 whe
 `record` keeps a line for each project, without the evidence. Of several judgements of a project the latest counts.
 
 The digest of a project's sources is SHA-256 of what `sha256sum` prints of its files, sorted by path. Documentation, tests,
-benchmarks, flake.nix, example.py and kernelwright.lock are left out: none of them is in the package or says what is right.
+benchmarks, flake.nix, example.py and kernelwright.lock are left out: none of them is in the package or says what is right. So is
+_inject, which `verify` does not run; `cargo xtask ci harness` and `model` test it.
 """
 
 import argparse
@@ -44,7 +45,7 @@ FORMAT = 1
 PREFERRED = "torch-stable-abi210-cu130-x86_64-linux"
 #: Folders and files of a project that are not its sources, beside names that begin with a dot and *.md.
 NOT_SOURCES = {
-    "__pycache__", "benchmarks", "build", "dist", "example.py", "flake.lock", "flake.nix", "kernelwright.lock", "tests",
+    "__pycache__", "_inject", "benchmarks", "build", "dist", "example.py", "flake.lock", "flake.nix", "kernelwright.lock", "tests",
 }  # fmt: skip
 #: Seconds on an H100 where no record says them, so that the longest judgements begin first.
 SECONDS = {"cross-entropy": 400, "softmax": 200, "log-softmax": 200, "swiglu": 97, "geglu": 97, "rope": 93}

@@ -10,6 +10,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from torch.fx.node import map_arg
+
 if TYPE_CHECKING:
     from parts import Part
 
@@ -97,7 +99,46 @@ def own_name(name: str, taken: set[str]) -> str:
     return found
 
 
-def described(part: Part) -> str:
-    """Where a part stands: `2 of Qwen3MLP`."""
-    where: dict[str, Any] = part.classes
+def described(parts: list[Part]) -> str:
+    """Where parts stand: `2 of Qwen3MLP`."""
+    where: dict[str, int] = {}
+    for part in parts:
+        for kind, count in part.classes.items():
+            where[kind] = where.get(kind, 0) + count
     return ", ".join(f"{count} of {kind}" for kind, count in where.items())
+
+
+def alike(part: Part) -> str:
+    """A text that parts which compute the same of tensors of the same kinds have in common."""
+    names: dict[Any, str] = {}
+    placeholders = [node for node in part.graph.nodes if node.op == "placeholder"]
+    tensors = part.tensors or []
+    shapes = [[length if length == 1 else None for length in shape] for shape, _ in tensors]
+    kinds = {
+        node: f"{shape} {dtype}" for node, shape, (_, dtype) in zip(placeholders, shapes, tensors, strict=bool(tensors))
+    }
+    found: list[str] = []
+    for node in part.graph.nodes:
+        if node.op == "placeholder":
+            continue
+        target: Any = node.target
+        name: str = getattr(target, "__name__", target)
+        given: Any = node.args
+        if name in ("add", "mul"):
+            given = tuple(sorted(given, key=lambda one: kinds.get(one, "")))
+        firsts = [one for one in given if one in node.all_input_nodes]
+        for one in [*firsts, *node.all_input_nodes]:
+            if one in kinds and one not in names:
+                names[one] = f"{kinds[one]} {len(names)}"
+        names[node] = str(len(names))
+        arguments: Any = map_arg((given, node.kwargs), lambda one: Named(names.get(one, one.name)))
+        found.append(f"{name} {arguments}")
+    return "\n".join(found)
+
+
+class Named(str):
+    """The name of a step in a text, without quotes."""
+
+    __slots__ = ()
+
+    __repr__ = str.__str__

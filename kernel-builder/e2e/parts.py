@@ -9,7 +9,7 @@ import importlib
 import inspect
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -20,38 +20,13 @@ from torch.profiler import record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from components import components, is_computed, moves_nothing, owned
+from small_steps import LeftOut, duplicate, left_out
+
 # The modules that packages carry for `inject`: they trace the code of a model, and replace parts of it.
 places: Any = importlib.import_module("inject.places")
 rewriting: Any = importlib.import_module("inject.rewriting")
 tracing: Any = importlib.import_module("inject.trace")
-
-#: Functions of PyTorch that stay a call of a library.
-LIBRARY = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "embedding", "scaled_dot_product_attention")
-#: Steps that move nothing.
-VIEWS = frozenset(
-    {
-        "chunk",
-        "contiguous",
-        "detach",
-        "expand",
-        "expand_as",
-        "flatten",
-        "getattr",
-        "getitem",
-        "permute",
-        "reshape",
-        "size",
-        "split",
-        "squeeze",
-        "t",
-        "transpose",
-        "unbind",
-        "unflatten",
-        "unsqueeze",
-        "view",
-        "view_as",
-    }
-)
 
 
 @dataclass
@@ -64,6 +39,9 @@ class Part:
     #: The part as steps.
     graph: torch.fx.Graph
     own: Callable[..., Any]
+    #: Its steps in the code of the module, by name, and the code.
+    steps: list[str] = field(default_factory=list)
+    code: Any = None
     #: The classes that have it, with how many modules of each.
     classes: dict[str, int] = field(default_factory=dict)
     calls: int = 0
@@ -124,8 +102,11 @@ def is_swapped(tensor: torch.Tensor) -> bool:
 class Parts:
     """The parts of a model, which call themselves within a range of the profiler while this is entered."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, left: dict[Any, LeftOut] | None = None) -> None:
         self.model = model
+        #: Steps to be left out, for each code of a module. In the first call, those of each part are found.
+        self.left = {} if left is None else left
+        self.finds_small = left is None
         self.found: list[Part] = []
         self.counts = True
         self.known: dict[Any, tuple[types.FunctionType, list[Part]] | None] = {}
@@ -178,8 +159,11 @@ class Parts:
             other = self.of_functions(inner, kind.__name__)
             return None if other is None else (other, [])
         fold_shapes(module, traced.graph)
-        parts = [self.watched(traced.graph, nodes, kind.__name__) for nodes in components(traced.graph)]
+        small = duplicate(traced.graph, self.left.get(key, LeftOut()))
+        parts = [self.watched(traced.graph, nodes, kind.__name__) for nodes in components(traced.graph, small)]
         kept = [part for part in parts if part is not None]
+        for part in kept:
+            part.code = key
         self.known[key] = (rewriting.compiled(traced, inner), kept) if kept else None
         return self.known[key]
 
@@ -227,7 +211,7 @@ class Parts:
         steps = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
         if not steps or not all(is_computed(node) for node in steps) or moves_nothing(steps):
             return None
-        self.found.append(Part(len(self.found), function.__name__, graph, function, classes))
+        self.found.append(Part(len(self.found), function.__name__, graph, function, classes=classes))
         return self.found[-1]
 
     def watched(self, graph: torch.fx.Graph, nodes: list[torch.fx.Node], kind: str) -> Part | None:
@@ -241,7 +225,8 @@ class Parts:
         last = max(outer, key=order.__getitem__)
         if any(order[user] <= order[last] for node in results for user in node.users if user not in inside):
             return None
-        part = Part(len(self.found), snake(kind), *extracted(graph, nodes, outer, results))
+        names = [node.name for node in nodes]
+        part = Part(len(self.found), snake(kind), *extracted(graph, nodes, outer, results), names)
         self.found.append(part)
 
         def called(*tensors: Any) -> Any:
@@ -276,6 +261,12 @@ class Parts:
             part.results = [one.dim() for one in ((found,) if isinstance(found, torch.Tensor) else found)]
             four = [one for one in tensors if one.dim() == 4]
             part.swapped = bool(four) and all(is_swapped(one) for one in four)
+            if self.finds_small and part.steps:
+                found_here = left_out(part.graph, tensors, part.steps)
+                if found_here.steps:
+                    known = self.left.setdefault(part.code, LeftOut())
+                    known.steps |= found_here.steps
+                    known.shared |= found_here.shared
         return found
 
 
@@ -354,14 +345,6 @@ def arranged(signature: inspect.Signature, arguments: tuple[Any, ...], keywords:
     return Arranged(tensors, ", ".join(words), tuple(form)) if tensors else None
 
 
-def is_computed(node: torch.fx.Node) -> bool:
-    """Whether a step is no call of a module or of a library."""
-    if node.op not in ("call_function", "call_method") or hasattr(node.target, "replaces"):
-        return False
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return name not in LIBRARY and not name.startswith("conv")
-
-
 def fold_shapes(module: Any, graph: torch.fx.Graph) -> None:
     """Replaces the lengths of the module's own tensors by numbers: a part that asks for one does not need the tensor."""
     for node in list(graph.nodes):
@@ -391,51 +374,6 @@ def constant(node: torch.fx.Node, value: int) -> None:
         user.args = map_arg(user.args, instead)
         user.kwargs = map_arg(user.kwargs, instead)
     node.graph.erase_node(node)
-
-
-def moves_nothing(nodes: list[torch.fx.Node]) -> bool:
-    """Whether all of these steps are views."""
-    names = [one.target if isinstance(one.target, str) else getattr(one.target, "__name__", "") for one in nodes]
-    return all(name in VIEWS for name in names)
-
-
-def components(graph: torch.fx.Graph) -> Iterator[list[torch.fx.Node]]:
-    """Sets of steps that are computed together: connected, and with no call of a module or a library between them."""
-    stages: dict[torch.fx.Node, int] = {}
-    groups: dict[torch.fx.Node, set[torch.fx.Node]] = {}
-    for node in graph.nodes:
-        before = max((stages[one] for one in node.all_input_nodes), default=0)
-        # A call that returns a tuple: to take an element of it computes nothing.
-        takes = node.target is operator.getitem and node.all_input_nodes and node.all_input_nodes[0] not in groups
-        if takes or node.op in ("placeholder", "get_attr", "output"):
-            stages[node] = before
-            continue
-        if not is_computed(node):
-            stages[node] = before + 1
-            continue
-        stages[node] = before
-        group = {node}
-        for one in node.all_input_nodes:
-            if one in groups and stages[one] == before:
-                group |= groups[one]
-        for one in group:
-            groups[one] = group
-    seen: set[int] = set()
-    for group in list(groups.values()):
-        nodes = [node for node in graph.nodes if node in group]
-        if id(group) not in seen and nodes and any(node.all_input_nodes for node in nodes) and not moves_nothing(nodes):
-            seen.add(id(group))
-            yield nodes
-
-
-def owned(traced: Any) -> set[str]:
-    """The submodules whose steps are in no set with steps of others."""
-    mixed: set[str] = set()
-    for nodes in components(traced.graph):
-        owners = {traced.owners.get(node) for node in nodes}
-        if len(owners) > 1:
-            mixed |= {one for one in owners if one is not None}
-    return set(traced.within) - mixed
 
 
 def extracted(

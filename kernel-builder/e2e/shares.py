@@ -24,7 +24,7 @@ import torch
 
 from job import Job
 from model import subject
-from part_file import described, own_name, text
+from part_file import alike, described, own_name, text
 from parts import Part, Parts
 from phases import phases
 from said import hand_over, refuse, tell
@@ -52,17 +52,25 @@ def run(job: Job) -> None:
         parts = Parts(model.module)
         with parts:
             call(model.module)
+        if parts.left:
+            # Again, without the steps whose tensors turned out to be small.
+            parts = Parts(model.module, parts.left)
+        with parts:
+            call(model.module)
             found = [part for part in parts.found if part.calls]
             parts.counts = False
             call(model.module)
             synchronize(job)
             tell(f"{phase.title}: profiling")
             shares = profiled(lambda: call(model.module), found, job)
-    lines = sorted(((line(part, shares[part.number]), part) for part in found), key=lambda both: -both[0]["gain"])
+    groups: dict[str, list[Part]] = {}
+    for part in found:
+        groups.setdefault(alike(part), []).append(part)
+    lines = sorted(((line(group, shares), group[0]) for group in groups.values()), key=lambda both: -both[0]["gain"])
     taken: set[str] = set()
     for known, part in lines:
         name = own_name(part.name, taken)
-        file = text(part, name, f"{described(part)}, as it is in {job.model}.") if known["gain"] >= LEAST_GAIN else None
+        file = text(part, name, f"{known['where']}, as it is in {job.model}.") if known["gain"] >= LEAST_GAIN else None
         refused = "it takes numbers or tensors of integers, or calls more than PyTorch" if file is None else None
         worth = known["gain"] >= LEAST_GAIN
         hand_over({"phase": name, **known, "file": file, "refused": refused if worth else None}, cached=False)
@@ -79,17 +87,18 @@ def run(job: Job) -> None:
     hand_over({"phase": phase.title, **whole}, cached=False)
 
 
-def line(part: Part, share: float) -> dict[str, Any]:
-    """The figures of a part. A kernel moves only the tensors that go in and out; the gain is the time of all other bytes."""
-    saved = 1 - min(part.least / part.moved, 1) if part.moved else 0.0
+def line(parts: list[Part], shares: dict[int, float]) -> dict[str, Any]:
+    """The figures of parts that compute the same. A kernel moves only the tensors that go in and out; the gain is the time of
+    all other bytes."""
+    gain = sum(shares[part.number] * (1 - min(part.least / part.moved, 1)) for part in parts if part.moved)
     return {
-        "where": described(part),
-        "calls": part.calls,
-        "share": round(share, 4),
-        "moved": part.moved,
-        "least": part.least,
-        "gain": round(share * saved, 4),
-        "at_most": round(1 / (1 - share * saved), 3),
+        "where": described(parts),
+        "calls": sum(part.calls for part in parts),
+        "share": round(sum(shares[part.number] for part in parts), 4),
+        "moved": sum(part.moved for part in parts),
+        "least": sum(part.least for part in parts),
+        "gain": round(gain, 4),
+        "at_most": round(1 / (1 - gain), 3),
     }
 
 

@@ -6,10 +6,12 @@ Run by `cargo xtask ci harness`, with torch; without it these tests are skipped.
 from __future__ import annotations
 
 import copy
+import cProfile
+import sys
 from typing import Any
 
 import pytest
-from test_inject_code import Kernel
+from test_inject_code import Kernel, Mlp, gates
 from test_inject_modules import inject
 
 torch = pytest.importorskip("torch")
@@ -107,3 +109,23 @@ def test_heads_before_the_length_are_swapped_for_the_kernel() -> None:
     assert kernel.into(module).replaced
     torch.testing.assert_close(module(x, table), before)
     assert kernel.calls == 1
+
+
+def test_a_profiler_goes_on_after_the_search() -> None:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    set_before = sys.getprofile()
+    try:
+        assert gates().into(Mlp()).replaced
+        assert sys.getprofile() is set_before
+    finally:
+        profiler.disable()
+
+
+def test_a_search_among_large_tensors_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    regions = sys.modules[f"{inject.__name__}.regions"]
+    kernel, model = gates(), Mlp()
+    monkeypatch.setattr(regions, "MOST_COMPUTED", -1)
+    assert not kernel.into(model).replaced
+    monkeypatch.undo()
+    assert gates().into(model).replaced

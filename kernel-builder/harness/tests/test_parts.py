@@ -130,3 +130,40 @@ def test_a_part_that_asks_for_a_length_does_not_take_the_tensor() -> None:
     (part,) = found(Modulated(), torch.randn(4, 8), torch.randn(4, 24)).values()
     source = files.text(part, "modulated", "It is a test.")
     assert source is not None and "def modulated(x, given):" in source and "reshape(size, 3, 8)" in source
+
+
+class Modulated(nn.Module):
+    """A block of a diffusion transformer: factors for a whole sequence scale a norm, and what is added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.inner, self.outer = nn.Parameter(torch.randn(4, 8)), nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Any, given: Any) -> Any:
+        factors = self.table[None] + given.reshape(x.size(0), 4, -1)
+        shift, scale, first, second = factors.unsqueeze(2).unbind(1)
+        x = x + first * self.inner(nn.functional.rms_norm(x, (8,)) * (1 + scale) + shift)
+        return x + self.outer(x) * second
+
+
+def test_steps_that_compute_small_tensors_are_no_part() -> None:
+    model, arguments = Modulated(), (torch.randn(2, 200, 8), torch.randn(2, 32))
+    with torch.no_grad():
+        before = model(*arguments)
+        first = code.Parts(model)
+        with first:
+            model(*arguments)
+        second = code.Parts(model, first.left)
+        with second:
+            assert torch.equal(model(*arguments), before)
+    norm, added, last = (part for part in second.found if part.calls)
+    assert norm.tensors == [([2, 200, 8], torch.float32), *[([2, 1, 8], torch.float32)] * 2]
+    source = files.text(norm, "norm", "It is a test.")
+    # What is computed for one part alone stays in it.
+    assert source is not None and "1 + " in source and "reshape" not in source
+    result, (x, *given) = run(source, "norm")
+    shift, scale = given if "1 + unbind_1" in source else given[::-1]
+    torch.testing.assert_close(result, nn.functional.rms_norm(x, (8,)) * (1 + scale) + shift)
+    # Both sums are the same operation, though the order of the tensors differs.
+    assert files.alike(added) == files.alike(last) != files.alike(norm)
+    assert files.described([added, last]) == "2 of Modulated"

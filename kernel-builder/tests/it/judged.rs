@@ -19,6 +19,7 @@ const RENEW: &str = "judge them again on an NVIDIA H200 (bench/README.md, \"Pack
 /// Not sources, beside names that begin with a dot and *.md; equal to NOT_SOURCES of bench/packages.py.
 const NOT_SOURCES: &[&str] = &[
     "__pycache__",
+    "_inject",
     "benchmarks",
     "build",
     "dist",

@@ -18,6 +18,8 @@ from .trace import Traced
 #: Ways to take an operation's tensors from the code that are tried, for each module, and sets of steps that are looked at for
 #: that.
 MOST_WAYS = 3000
+#: Elements of the tensors that are computed for all ways of a search. It ends at the first way after that.
+MOST_COMPUTED = 1 << 31
 _MOST_SETS = 20000
 _MOST_CUTS = 400
 _MOST_UNIONS = 500000
@@ -100,9 +102,9 @@ def _sets(
 
 
 def _cuts(graph: torch.fx.Graph, steps: set[torch.fx.Node], most: int) -> set[frozenset[torch.fx.Node]]:
-    """Sets of at most so many steps from which some step follows, with parameters alone beside them.
+    """Sets of at most so many steps from which some step can be computed, with parameters alone beside them.
 
-    Those of a step are itself, and the unions of one set of each step that it takes.
+    A step can be computed from itself, or from everything that its own inputs can be computed from.
     """
     known: dict[torch.fx.Node, list[frozenset[torch.fx.Node]]] = {}
     found: set[frozenset[torch.fx.Node]] = set()
@@ -170,6 +172,8 @@ class Values:
 
     def __init__(self, operation: Operation, graph: torch.fx.Graph, tensors: dict[str, torch.Tensor], way: Way) -> None:
         self.operation, self.graph, self.tensors, self.way = operation, graph, tensors, way
+        #: Elements of the tensors that were computed.
+        self.elements = 0
         #: The lengths of axes that parameters decide.
         self.lengths = dict(operation.fixed)
         for wanted, source in zip(operation.inputs, way.tensors, strict=True):
@@ -199,6 +203,7 @@ class Values:
         with torch.no_grad():
             expected = self.operation.returned(self.operation.reference(*passed, *way.scalars))
             values = _evaluated(self.graph, given, tensors)
+        self.elements += sum(one.numel() for one in values.values() if isinstance(one, torch.Tensor))
         return values, expected
 
     def same(self, leading: tuple[int, ...], scale: float) -> list[list[torch.fx.Node]]:

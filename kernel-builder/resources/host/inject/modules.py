@@ -76,12 +76,12 @@ def has_hooks(module: torch.nn.Module) -> bool:
 def described(module: torch.nn.Module) -> tuple:
     """The class of a module, its tensors and what else it keeps."""
     shapes = tuple((name, tuple(one.shape), one.dtype, type(one)) for name, one in _tensors(module).items())
-    others = tuple(sorted((name, _said(value)) for name, value in vars(module).items() if not name.startswith("_")))
+    others = tuple(sorted((name, _text(value)) for name, value in vars(module).items() if not name.startswith("_")))
     return (type(module), shapes, others)
 
 
-def _said(value: object) -> str:
-    """What a value says of itself, without its address."""
+def _text(value: object) -> str:
+    """A value as text, without its address in memory."""
     kind = type(value)
     return f"{kind.__module__}.{kind.__qualname__}" if kind.__repr__ is object.__repr__ else repr(value)
 

@@ -14,14 +14,14 @@ _KEPT = "_before_inject"
 
 @dataclass
 class _Kept:
-    """What stood in the place of a replacement."""
+    """A replacement, and what it replaced."""
 
     #: The operation.
     name: str
-    #: Whether the code of the module was replaced, and what stood there; None for that of its class.
+    #: Whether the code of the module is replaced, and what the module had in its place; None for the code of its class.
     is_forward: bool
     forward: object
-    #: Objects that it calls: what stood there, and what stands there now.
+    #: Objects that it calls, by the name of the attribute: before and now.
     helpers: dict[str, tuple[object, object]]
 
 
@@ -89,7 +89,7 @@ def take(module: torch.nn.Module) -> None:
     place, levels = place_of(module), vars(module)[_KEPT]
     kept = levels.pop()
     for one, (own, helper) in kept.helpers.items():
-        # What somebody has put there since then stays.
+        # An object that somebody has put there since then is kept.
         if vars(module).get(one) is helper:
             vars(module)[one] = own
     if kept.is_forward and kept.forward is None:

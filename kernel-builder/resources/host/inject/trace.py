@@ -222,7 +222,7 @@ def trace(module: torch.nn.Module, inner: types.FunctionType, left: set[torch.nn
     except Exception as error:  # Code that cannot be traced is left as it is.
         raise Unclear from error
     finally:
-        sys.setprofile(profiler)
+        _restore(profiler)
     if not tracer.is_clear or any(_writes(node) for node in graph.nodes):
         raise Unclear
     for node in graph.nodes:
@@ -232,6 +232,16 @@ def trace(module: torch.nn.Module, inner: types.FunctionType, left: set[torch.nn
         if REST in node.kwargs and node.op != "call_module":
             raise Unclear
     return Traced(graph, tracer.within, tracer.owners)
+
+
+def _restore(profiler) -> None:
+    """Sets a profiler again that was set before."""
+    if profiler is None or callable(profiler):
+        sys.setprofile(profiler)
+    else:
+        # cProfile's profiler is no function.
+        sys.setprofile(None)
+        profiler.enable()
 
 
 def _writes(node: torch.fx.Node) -> bool:

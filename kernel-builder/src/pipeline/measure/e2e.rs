@@ -30,9 +30,10 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 
 /// The programs that run in the Python of the model.
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 14] = [
     ("e2e.py", include_str!("../../../e2e/e2e.py")),
     ("compare.py", include_str!("../../../e2e/compare.py")),
+    ("components.py", include_str!("../../../e2e/components.py")),
     ("job.py", include_str!("../../../e2e/job.py")),
     ("model.py", include_str!("../../../e2e/model.py")),
     ("part_file.py", include_str!("../../../e2e/part_file.py")),
@@ -42,6 +43,7 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("replaced.py", include_str!("../../../e2e/replaced.py")),
     ("said.py", include_str!("../../../e2e/said.py")),
     ("shares.py", include_str!("../../../e2e/shares.py")),
+    ("small_steps.py", include_str!("../../../e2e/small_steps.py")),
     ("times.py", include_str!("../../../e2e/times.py")),
 ];
 /// The sizes of public architectures.

@@ -107,7 +107,7 @@ def _form(
     needed: list[str],
     settings: _Settings,
 ) -> Callable | None:
-    """What calls the kernel for the arguments of a call with these keywords; None if the function computes something else."""
+    """A function that calls the kernel, for calls with these keywords; None if `function` computes something else."""
     set_here = functools.partial(function, **dict(settings))
     for way in _ways(operation, parameters, len(needed)):
         ranks = _agreement(operation, set_here, way)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.fx
 
-from .matching import MOST_WAYS, Values, Way, results_of, ways_of
+from .matching import MOST_COMPUTED, MOST_WAYS, Values, Way, results_of, ways_of
 from .operation import Operation, drawn
 from .places import Part
 from .rewriting import compiled, replaced
@@ -92,12 +92,19 @@ def _next_part(operation: Operation, module: torch.nn.Module, traced: Traced) ->
     # Drawn anew: parameters of a new model are all alike.
     tensors = {name: drawn(shape, generator) for name, shape in _shapes(module, traced.graph).items()}
 
+    computed = 0
+
     def results(way: Way) -> tuple[list[torch.fx.Node], frozenset[int]] | None:
+        nonlocal computed
         values = Values(operation, traced.graph, tensors, way)
-        return results_of(values) if all(values.same((2, 3) if operation.leading else (), 1.0)) else None
+        found = results_of(values) if all(values.same((2, 3) if operation.leading else (), 1.0)) else None
+        computed += values.elements
+        return found
 
     ways = itertools.islice(ways_of(operation, module, traced, tensors), MOST_WAYS)
     for way in ways:
+        if computed > MOST_COMPUTED:
+            break
         found = results(way)
         if found is None:
             continue

@@ -1,0 +1,104 @@
+"""Sets of steps of a graph that one kernel could compute: what stands between products, convolutions and attention.
+
+Owns: which steps belong together. Never: changes a graph.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch.fx
+
+#: Functions of PyTorch that stay a call of a library.
+LIBRARY = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "embedding", "scaled_dot_product_attention")
+#: Steps that move nothing.
+VIEWS = frozenset(
+    {
+        "chunk",
+        "contiguous",
+        "detach",
+        "expand",
+        "expand_as",
+        "flatten",
+        "getattr",
+        "getitem",
+        "permute",
+        "reshape",
+        "size",
+        "split",
+        "squeeze",
+        "t",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unsqueeze",
+        "view",
+        "view_as",
+    }
+)
+
+
+def is_computed(node: torch.fx.Node) -> bool:
+    """Whether a step is no call of a module or of a library."""
+    if node.op not in ("call_function", "call_method") or hasattr(node.target, "replaces"):
+        return False
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return name not in LIBRARY and not name.startswith("conv")
+
+
+def moves_nothing(nodes: list[torch.fx.Node]) -> bool:
+    """Whether all of these steps are views."""
+    names = [one.target if isinstance(one.target, str) else getattr(one.target, "__name__", "") for one in nodes]
+    return all(name in VIEWS for name in names)
+
+
+def components(graph: torch.fx.Graph, left: Iterable[str] = ()) -> Iterator[list[torch.fx.Node]]:
+    """Sets of steps that are computed together: connected, and with no call of a module or a library between them.
+
+    Those with the names in `left` are in none, unless all that needs their result is in one set.
+    """
+    stages: dict[torch.fx.Node, int] = {}
+    groups: dict[torch.fx.Node, set[torch.fx.Node]] = {}
+    for node in graph.nodes:
+        before = max((stages[one] for one in node.all_input_nodes), default=0)
+        # A call that returns a tuple: to take an element of it computes nothing.
+        takes = node.target is operator.getitem and node.all_input_nodes and node.all_input_nodes[0] not in groups
+        if takes or node.op in ("placeholder", "get_attr", "output") or node.name in left:
+            stages[node] = before
+            continue
+        if not is_computed(node):
+            stages[node] = before + 1
+            continue
+        stages[node] = before
+        group = {node}
+        for one in node.all_input_nodes:
+            if one in groups and stages[one] == before:
+                group |= groups[one]
+        for one in group:
+            groups[one] = group
+    for node in reversed(list(graph.nodes)):
+        # An element of a tuple is taken before, since a part takes tensors only.
+        if node.name in left and is_computed(node) and node.target is not operator.getitem:
+            around: list[set[torch.fx.Node] | None] = [groups.get(user) for user in node.users]
+            group = around[0] if around else None
+            if group is not None and all(one is group for one in around):
+                group.add(node)
+                groups[node] = group
+    seen: set[int] = set()
+    for group in list(groups.values()):
+        nodes = [node for node in graph.nodes if node in group]
+        if id(group) not in seen and nodes and any(node.all_input_nodes for node in nodes) and not moves_nothing(nodes):
+            seen.add(id(group))
+            yield nodes
+
+
+def owned(traced: Any) -> set[str]:
+    """The submodules whose steps are in no set with steps of others."""
+    mixed: set[str] = set()
+    for nodes in components(traced.graph):
+        owners = {traced.owners.get(node) for node in nodes}
+        if len(owners) > 1:
+            mixed |= {one for one in owners if one is not None}
+    return set(traced.within) - mixed
