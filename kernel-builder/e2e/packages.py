@@ -75,6 +75,23 @@ def summary(injection: Any) -> str:
     return "; ".join(words)
 
 
+def tensors(package: ModuleType) -> int:
+    """How many tensors an operation of the package takes and returns, those to write to left out; the most of all of them.
+
+    Packages with more are put in first: a norm would otherwise replace its part of a sum with the norm after it.
+    """
+    most = 0
+    for name in vars(package).get("__all__", ()):
+        function = getattr(package, name, None)
+        if not inspect.isfunction(function):
+            continue
+        signature = inspect.signature(function)
+        own = [one for one in signature.parameters.values() if one.kind is not one.KEYWORD_ONLY]
+        taken = [one.annotation for one in own if "Tensor" in str(one.annotation)]
+        most = max(most, len(taken) + str(signature.return_annotation).count("Tensor"))
+    return most
+
+
 class Switch:
     """Puts packages into a model and takes them out, without comparing them with its modules again."""
 
@@ -88,16 +105,14 @@ class Switch:
         #: What each package replaced, and what it says of the modules of the model. None has no `inject`.
         self.injections: dict[str, Any] = {}
         self.report: dict[str, str] = {}
-        for name, package in packages.items():
+        for name, package in sorted(packages.items(), key=lambda one: -tensors(one[1])):
             if hasattr(package, "inject"):
                 injection = package.inject(model)
                 self.injections[name], self.report[name] = injection, summary(injection)
                 self.whole.update(injection.whole)
                 self.parts += injection.parts
             else:
-                self.report[name] = (
-                    "it has no `inject`: some of its tensors are no floating-point numbers, or it writes to one"
-                )
+                self.injections[name], self.report[name] = None, NO_INJECT
         #: The attributes of the modules that changed, and what they were before.
         self.own = changes(plain, {name: own(module) for name, module in named.items()})
         self.before = {name: {key: plain[name].get(key, ABSENT) for key in keys} for name, keys in self.own.items()}

@@ -172,7 +172,7 @@ class Parts:
         found: dict[str, Callable[..., Any]] = {}
         for name in inner.__code__.co_names:
             function = inner.__globals__.get(name)
-            if not isinstance(function, types.FunctionType) or function.__module__.startswith("torch."):
+            if not isinstance(function, types.FunctionType) or str(function.__module__).startswith("torch."):
                 continue
             if id(function) not in self.functions:
                 classes: dict[str, int] = {}

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import pytest
-from test_inject_code import Kernel, Mlp, gates
+from test_inject_code import Kernel, Mlp, gates, sums
 from test_inject_modules import inject
 
 torch = pytest.importorskip("torch")
@@ -129,3 +129,29 @@ def test_a_search_among_large_tensors_ends(monkeypatch: pytest.MonkeyPatch) -> N
     assert not kernel.into(model).replaced
     monkeypatch.undo()
     assert gates().into(model).replaced
+
+
+def test_three_packages_change_the_code_of_one_module() -> None:
+    class Three(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second, self.third = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16)
+
+        def forward(self, x: Any) -> Any:
+            x = x + self.first(x)
+            x = nn.functional.silu(self.second(x)) * self.third(x)
+            return self.first(x).tanh() - self.second(x)
+
+    def ended(x: Any, y: Any) -> Any:
+        return x.tanh() - y
+
+    rows = ("rows", "hidden")
+    model, x = Three(), torch.randn(3, 16)
+    before, kernels = model(x), (sums(), gates(), Kernel(ended, ("x", rows), ("y", rows)))
+    injections = [kernel.into(model) for kernel in kernels]
+    assert all(one.replaced for one in injections)
+    torch.testing.assert_close(model(x), before)
+    assert [kernel.calls for kernel in kernels] == [1, 1, 1]
+    for one in reversed(injections):
+        one.undo()
+    assert torch.equal(model(x), before) and "forward" not in vars(model)

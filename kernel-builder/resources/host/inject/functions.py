@@ -49,7 +49,7 @@ def with_functions(operation: Operation, inner: types.FunctionType) -> tuple[typ
     found: dict[str, Part] = {}
     for name in inner.__code__.co_names:
         function = inner.__globals__.get(name)
-        if isinstance(function, types.FunctionType) and not function.__module__.startswith("torch."):
+        if isinstance(function, types.FunctionType) and not str(function.__module__).startswith("torch."):
             part = _replacement(operation, function, _settings(inner, name))
             if part is not None:
                 found[name] = part
