@@ -61,8 +61,8 @@ struct Page {
 struct Measured {
     /// Definitions of the regimes in the records.
     regimes: Vec<Term>,
-    ratios: Vec<Figure>,
-    ceilings: Vec<Ceiling>,
+    ratios: Vec<OfRegime>,
+    ceilings: Vec<OfRegime>,
     results: Table,
     samples: Vec<Sampled>,
     machine: about::Machine,
@@ -70,9 +70,9 @@ struct Measured {
     baselines: Vec<String>,
 }
 
-/// The ceilings of a regime; no plot if none was measured.
+/// The plot of a regime; `None` if nothing of it was measured.
 #[derive(Debug, Serialize)]
-struct Ceiling {
+struct OfRegime {
     regime: String,
     plot: Option<Figure>,
 }
@@ -108,10 +108,7 @@ pub fn page(measurements: &[Measurement], told: &[String]) -> String {
                     .map(|(regime, words)| Term { term: regime.to_owned(), text: words.to_owned() })
                     .collect(),
                 ratios: by_regime(measurements, plot::ratios),
-                ceilings: by_regime(measurements, |regime, of| Ceiling {
-                    regime: regime.to_owned(),
-                    plot: plot::ceilings(regime, of),
-                }),
+                ceilings: by_regime(measurements, plot::ceilings),
                 results: results(measurements),
                 samples: samples(measurements),
                 machine: about::machine(measurements),
@@ -221,7 +218,10 @@ fn three_digits(number: f64) -> String {
 }
 
 /// One plot for each regime, since figures of several are not compared.
-fn by_regime<T>(measurements: &[Measurement], draw: impl Fn(&str, &[&Measurement]) -> T) -> Vec<T> {
+fn by_regime(
+    measurements: &[Measurement],
+    draw: impl Fn(&str, &[&Measurement]) -> Option<Figure>,
+) -> Vec<OfRegime> {
     let mut regimes: Vec<&str> = Vec::new();
     for measurement in measurements {
         if !regimes.contains(&measurement.regime.as_str()) {
@@ -230,7 +230,7 @@ fn by_regime<T>(measurements: &[Measurement], draw: impl Fn(&str, &[&Measurement
     }
     let plots = regimes.into_iter().map(|regime| {
         let of: Vec<&Measurement> = measurements.iter().filter(|it| it.regime == regime).collect();
-        draw(regime, &of)
+        OfRegime { regime: regime.to_owned(), plot: draw(regime, &of) }
     });
     plots.collect()
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::html::{self, Table, Term};
 use super::plot::Figure;
-use super::plot::phases::{self, PhaseRatios};
+use super::plot::phases::{self, PhaseRatios, Share};
 
 /// The data of `model.html`.
 #[derive(Debug, Serialize)]
@@ -17,9 +17,17 @@ struct Page {
     doubts: Vec<String>,
     ratios: Option<Figure>,
     shares: Option<Figure>,
-    numbers: Option<Table>,
+    numbers: Option<Numbers>,
     results: Table,
     about: Vec<Term>,
+}
+
+/// How far the model is from a copy in float32.
+#[derive(Debug, Serialize)]
+struct Numbers {
+    plot: Option<Figure>,
+    sentences: Vec<String>,
+    table: Table,
 }
 
 /// The page of the lines that `bench --e2e` records.
@@ -28,8 +36,11 @@ pub(crate) fn page(lines: &[Value]) -> String {
     let word = |key: &str| about[key].as_str().unwrap_or_default().to_owned();
     let small = if about["small"] == true { " (small)" } else { "" };
     let phases: Vec<PhaseRatios> = lines.iter().filter_map(phase).collect();
-    let shares: Vec<(String, f64)> =
-        lines.iter().filter_map(|line| Some((text(line, "phase"), line["share"].as_f64()?))).collect();
+    let share = |line: &Value| {
+        let (phase, at_most) = (text(line, "phase"), line["at_most"].as_f64());
+        Some(Share { phase, share: line["share"].as_f64()?, at_most })
+    };
+    let shares: Vec<Share> = lines.iter().filter_map(share).collect();
     let packages =
         about["packages"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>().join(", "));
     html::document(
@@ -97,7 +108,31 @@ fn failed(line: &Value) -> Vec<String> {
         .collect()
 }
 
-fn numbers(line: &Value) -> Table {
+/// The contenders of the comparison with float32, as the page calls them.
+const COMPARED: [(&str, &str); 2] = [("eager", "as it is"), ("kernels", "with kernels")];
+
+fn numbers(line: &Value) -> Numbers {
+    let error = |(key, words)| Some((words, line[key]["error"].as_f64()?));
+    let errors: Option<Vec<(&str, f64)>> = COMPARED.into_iter().map(error).collect();
+    let mut sentences = Vec::new();
+    match line["within"].as_bool() {
+        Some(true) => {
+            sentences.push("With kernels the error is not larger than `bench --e2e` allows.".to_owned())
+        }
+        Some(false) => {
+            sentences.push("With kernels the error is larger than `bench --e2e` allows.".to_owned())
+        }
+        None => (),
+    }
+    if let (Some(alike), Some(all)) = (line["greedy_alike"].as_u64(), line["greedy"].as_u64()) {
+        sentences.push(format!(
+            "Of {all} tokens that each model chose by itself, one after the other, {alike} are the same with kernels as without."
+        ));
+    }
+    Numbers { plot: errors.map(|errors| phases::errors(&errors)), sentences, table: distances(line) }
+}
+
+fn distances(line: &Value) -> Table {
     const KEYS: [(&str, &str); 5] = [
         ("error", "error, of the norm"),
         ("largest", "largest error, of the largest"),
@@ -108,7 +143,7 @@ fn numbers(line: &Value) -> Table {
     let known: Vec<&(&str, &str)> = KEYS.iter().filter(|(key, _)| line["eager"][key].is_number()).collect();
     let headers = std::iter::once("model").chain(known.iter().map(|(_, words)| *words)).map(str::to_owned);
     let mut table = Table::new("How far results are from those of a copy in float32", headers.collect());
-    for (contender, words) in [("eager", "as it is"), ("kernels", "with kernels")] {
+    for (contender, words) in COMPARED {
         table.row(words);
         for (key, _) in &known {
             let value = line[contender][key].as_f64().unwrap_or(f64::NAN);
@@ -189,7 +224,9 @@ mod tests {
     #[test]
     fn a_page_shows_gains_losses_limits_and_what_was_not_measured() {
         let page = page(&lines());
-        insta::assert_snapshot!(page);
+        // The style is a file of its own.
+        let body = page.split("</style>").nth(1).expect("a body");
+        insta::assert_snapshot!(body);
         assert!(!page.contains("<GPU>") && !page.contains("<failed>"));
         assert!(page.contains(
             "Of 2 ratios with kernels over the same without, the model is faster in 1, slower in 1"

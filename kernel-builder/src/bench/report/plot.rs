@@ -5,20 +5,28 @@
 use serde::{Serialize, Serializer};
 
 use super::super::record::{Contender, Measurement};
-use super::super::render::{fraction, ratio, time};
+use super::super::render::{counted, fraction, ratio, time};
 use super::name;
 
+mod axis;
 pub(super) mod phases;
 
+use axis::{Axis, LEFT, RIGHT, short};
+
 /// Width of every plot, in the plot's own units.
-const WIDTH: f64 = 840.0;
-/// Where rows have their labels end and their marks begin.
-const LEFT: f64 = 290.0;
-const RIGHT: f64 = 815.0;
-const TOP: f64 = 44.0;
-const ROW: f64 = 34.0;
+const WIDTH: f64 = 640.0;
+/// Width of a letter and height of a line on a narrow screen, where `resources/report/style.css` has its largest text.
+const LETTER: f64 = 11.5;
+const LINE: f64 = 22.0;
+/// Height of the name above the marks of a row.
+const NAME: f64 = 20.0;
+/// Height of a bar.
+const BAR: f64 = 12.0;
 /// Points of a distribution: more cannot be told apart at this width.
 const POINTS: usize = 64;
+
+/// The series of a highest possible ratio, which no contender has.
+const LIMIT: usize = 7;
 
 /// The series of a contender: its colour and form are the same in every plot.
 fn series_of(contender: &str) -> usize {
@@ -33,58 +41,6 @@ fn series_of(contender: &str) -> usize {
     }
 }
 
-/// A logarithmic axis between two positive numbers.
-#[derive(Debug, Clone, Copy)]
-struct Axis {
-    low: f64,
-    high: f64,
-}
-
-impl Axis {
-    /// An axis that holds every number, with room at both ends; what is no positive number is passed over.
-    fn around(numbers: impl Iterator<Item = f64>) -> Self {
-        let usable = numbers.filter(|number| number.is_finite() && *number > 0.0);
-        let (low, high) =
-            usable.fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), it| (low.min(it), high.max(it)));
-        if low > high {
-            return Self { low: 0.5, high: 2.0 };
-        }
-        let room = (high / low).powf(0.06).max(1.05);
-        Self { low: low / room, high: high * room }
-    }
-
-    /// The place of a number, at an end for one that is beyond it or no number.
-    fn place(self, number: f64) -> f64 {
-        let inside = if number.is_nan() { self.low } else { number.clamp(self.low, self.high) };
-        LEFT + (RIGHT - LEFT) * (inside / self.low).ln() / (self.high / self.low).ln()
-    }
-
-    /// Round numbers along the axis, eight at most: one, two and five times powers of ten, or finer where it is short.
-    fn ticks(self) -> Vec<f64> {
-        let fine = |step: f64| -> Vec<f64> {
-            let first = (self.low / step).ceil() as i64;
-            let last = (self.high / step).floor() as i64;
-            (first..=last).take(64).map(|at| at as f64 * step).collect()
-        };
-        if self.high / self.low > 4.0 {
-            // One is among them, however few are left.
-            let decades = |digits: &[f64], stride: usize| -> Vec<f64> {
-                let powers =
-                    (-18..=18).filter(|power: &i32| (power.unsigned_abs() as usize).is_multiple_of(stride));
-                let all = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
-                all.filter(|tick| (self.low..=self.high).contains(tick)).collect()
-            };
-            let choices =
-                [(&[1.0, 2.0, 5.0][..], 1), (&[1.0, 3.0], 1), (&[1.0], 1), (&[1.0], 2), (&[1.0], 3)];
-            let ticks = choices.map(|(digits, stride)| decades(digits, stride));
-            return ticks.into_iter().find(|ticks| ticks.len() <= 8).unwrap_or_default();
-        }
-        let magnitude = 10f64.powf((self.high - self.low).log10().floor() - 1.0);
-        let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0].map(|factor| fine(factor * magnitude));
-        steps.into_iter().find(|ticks| (1..=8).contains(&ticks.len())).unwrap_or_default()
-    }
-}
-
 /// A length in the plot's units, written with one decimal.
 #[derive(Debug, Clone, Copy)]
 struct Length(f64);
@@ -95,7 +51,7 @@ impl Serialize for Length {
     }
 }
 
-/// A plot with its title, a description for screen readers, and a legend.
+/// A plot with its title, a description and a legend.
 #[derive(Debug, Serialize)]
 pub(super) struct Figure {
     id: String,
@@ -111,7 +67,8 @@ pub(super) struct Figure {
 #[derive(Debug, Serialize)]
 struct Key {
     mark: Mark,
-    x: String,
+    x: Length,
+    y: Length,
     text: String,
 }
 
@@ -121,16 +78,29 @@ impl Figure {
         Self { id, title, description, width, height, legend: Vec::new(), shapes }
     }
 
-    /// With a legend of series and names.
-    fn with_legend(mut self, entries: impl IntoIterator<Item = (usize, String)>) -> Self {
-        let mut at = LEFT;
-        for (series, text) in entries {
-            let width = 28.0 + 7.0 * text.chars().count() as f64;
-            self.legend.push(Key { mark: Mark::new(series, at, 14.0), x: format!("{:.0}", at + 10.0), text });
-            at += width;
-        }
+    fn with_legend(mut self, legend: Vec<Key>) -> Self {
+        self.legend = legend;
         self
     }
+}
+
+/// A legend of series and names, in as many lines as it needs, and where it ends.
+fn legend(entries: impl IntoIterator<Item = (usize, String)>) -> (Vec<Key>, f64) {
+    let (mut keys, mut x, mut y) = (Vec::new(), LEFT, LINE / 2.0);
+    for (series, text) in entries {
+        let width = 38.0 + wide(&text);
+        if x > LEFT && x + width > WIDTH {
+            (x, y) = (LEFT, y + LINE);
+        }
+        keys.push(Key { mark: Mark::new(series, x, y), x: Length(x + 12.0), y: Length(y + 5.0), text });
+        x += width;
+    }
+    (keys, y + LINE)
+}
+
+/// The width of a text where letters are widest, and half a letter more for a percent sign.
+fn wide(text: &str) -> f64 {
+    LETTER * (text.chars().count() as f64 + 0.5)
 }
 
 /// A part of a drawing.
@@ -159,6 +129,7 @@ enum Shape {
         mark: Mark,
     },
     Bar {
+        class: String,
         x: Length,
         y: Length,
         width: Length,
@@ -208,6 +179,9 @@ impl Mark {
             3 => polygon(&[(x, y - 5.0), (x + 5.0, y + 4.0), (x - 5.0, y + 4.0)]),
             5 => polygon(&[(x - 6.0, y - 2.0), (x + 6.0, y - 2.0), (x + 6.0, y + 2.0), (x - 6.0, y + 2.0)]),
             6 => polygon(&[(x - 2.0, y - 6.0), (x + 2.0, y - 6.0), (x + 2.0, y + 6.0), (x - 2.0, y + 6.0)]),
+            LIMIT => {
+                polygon(&[(x - 0.5, y - 8.0), (x + 0.5, y - 8.0), (x + 0.5, y + 8.0), (x - 0.5, y + 8.0)])
+            }
             _ => polygon(&[(x, y + 5.0), (x + 5.0, y - 4.0), (x - 5.0, y - 4.0)]),
         }
     }
@@ -227,13 +201,29 @@ fn text(class: &'static str, anchor: &'static str, (x, y): (f64, f64), text: Str
     Shape::Text { class, anchor, x: Length(x), y: Length(y), text }
 }
 
-fn label(measurement: &Measurement, y: f64) -> Shape {
-    let whole = format!("{} {} {}", measurement.op, measurement.workload, measurement.dtype);
+/// The name of a row, above its marks.
+fn label(whole: String, top: f64) -> Shape {
+    const MOST: usize = 48;
     let short: String = match whole.chars().count() {
-        fits if fits <= 42 => whole.clone(),
-        _ => whole.chars().take(41).chain(['\u{2026}']).collect(),
+        fits if fits <= MOST => whole.clone(),
+        _ => whole.chars().take(MOST - 1).chain(['\u{2026}']).collect(),
     };
-    Shape::Label { x: Length(LEFT - 12.0), y: Length(y + 4.0), short, whole }
+    Shape::Label { x: Length(LEFT), y: Length(top + NAME - 5.0), short, whole }
+}
+
+fn label_of(measurement: &Measurement) -> String {
+    format!("{} {} {}", measurement.op, measurement.workload, measurement.dtype)
+}
+
+/// A figure at the end of the line that has the name of a row.
+fn figure(top: f64, words: String) -> Shape {
+    text("soft name", "end", (RIGHT, top + NAME - 5.0), words)
+}
+
+/// A bar below the name of a row.
+fn bar(series: &str, from: f64, to: f64, top: f64, title: String) -> Shape {
+    let (x, width) = (Length(from.min(to)), Length((to - from).abs()));
+    Shape::Bar { class: format!("bar {series}"), x, y: Length(top + NAME), width, title }
 }
 
 /// A regime's reservation, for a title; nothing for most.
@@ -241,58 +231,110 @@ fn caution(regime: &str) -> &'static str {
     if regime == "hot" { " (for information: the inputs are the same in every call)" } else { "" }
 }
 
-/// The lines of a logarithmic axis of ratios, with a stronger one at one.
-fn grid(axis: Axis, bottom: f64) -> Vec<Shape> {
-    let mut shapes = Vec::new();
+/// Upright lines at the ticks of an axis, with the words that fit below them.
+fn upright(axis: Axis, (top, bottom): (f64, f64), words: impl Fn(f64) -> String) -> Vec<Shape> {
+    let (mut shapes, mut free) = (Vec::new(), 0.0);
     for tick in axis.ticks() {
-        let x = axis.place(tick);
-        shapes.push(Shape::Line(line("grid", (x, TOP - 8.0), (x, bottom))));
-        shapes.push(text("soft", "middle", (x, bottom + 16.0), format!("{}x", short(tick))));
+        let (x, words) = (axis.place(tick), words(tick));
+        let half = wide(&words) / 2.0;
+        shapes.push(Shape::Line(line("grid", (x, top), (x, bottom))));
+        if x - half >= free && x + half <= WIDTH {
+            shapes.push(text("soft", "middle", (x, bottom + LINE - 4.0), words));
+            free = x + half;
+        }
     }
-    let one = axis.place(1.0);
-    shapes.push(Shape::Line(line("one", (one, TOP - 8.0), (one, bottom))));
-    shapes.push(text("soft", "end", (one - 6.0, bottom + 34.0), "slower".to_owned()));
-    shapes.push(text("soft", "start", (one + 6.0, bottom + 34.0), "faster".to_owned()));
     shapes
 }
 
-/// Every ratio of a regime with its interval, on a logarithmic axis with a line at one.
-pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> Figure {
-    let owned: Vec<Measurement> = measurements.iter().map(|measurement| (*measurement).clone()).collect();
-    let baselines = baselines(&owned);
+/// The lines of a logarithmic axis of ratios, with a stronger one at one.
+fn grid(axis: Axis, top: f64, bottom: f64) -> Vec<Shape> {
+    let mut shapes = upright(axis, (top, bottom), |tick| format!("{}x", short(tick)));
+    let one = axis.place(1.0);
+    shapes.push(Shape::Line(line("one", (one, top), (one, bottom))));
+    let room = 6.0 + wide("slower");
+    let below = bottom + 2.0 * LINE - 4.0;
+    if one > room {
+        shapes.push(text("soft", "end", (one - 6.0, below), "slower".to_owned()));
+    }
+    if one + room < WIDTH {
+        shapes.push(text("soft", "start", (one + 6.0, below), "faster".to_owned()));
+    }
+    shapes
+}
+
+/// Height of the words below a plot of ratios.
+const BELOW: f64 = 2.0 * LINE + 2.0;
+
+/// Lines at quarters of a whole, which is at `end`; the last one is stronger if bars can be longer.
+fn quarters(end: f64, bottom: f64, last: &'static str) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for quarter in 0..=4 {
+        let part = f64::from(quarter) * 0.25;
+        let (x, words) = (LEFT + (end - LEFT) * part, format!("{:.0}%", 100.0 * part));
+        let half = wide(&words) / 2.0;
+        let class = if quarter == 4 { last } else { "grid" };
+        shapes.push(Shape::Line(line(class, (x, 0.0), (x, bottom))));
+        let middle = x.clamp(half, WIDTH - half);
+        shapes.push(text("soft", "middle", (middle, bottom + LINE - 4.0), words));
+    }
+    shapes
+}
+
+/// Every ratio of a regime with its interval, on a logarithmic axis with a line at one; `None` without ratios.
+pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> Option<Figure> {
+    let is_drawn = |it: &&&Measurement| it.ratios.iter().any(|ratio| ratio.ratio.is_finite());
+    let owned: Vec<Measurement> =
+        measurements.iter().filter(is_drawn).map(|measurement| (*measurement).clone()).collect();
+    let baselines: Vec<&str> = baselines(&owned);
+    let baselines: Vec<&str> =
+        baselines.into_iter().filter(|name| owned.iter().any(|it| it.versus(name).is_some())).collect();
+    if owned.is_empty() {
+        return None;
+    }
     let all = owned.iter().flat_map(|measurement| &measurement.ratios);
     let axis = Axis::around(all.flat_map(|ratio| [ratio.low, ratio.ratio, ratio.high]).chain([1.0]));
-    let bottom = TOP + ROW * measurements.len() as f64;
-    let mut shapes = grid(axis, bottom);
-    for (row, measurement) in measurements.iter().enumerate() {
-        let middle = TOP + ROW * (row as f64 + 0.5);
-        shapes.push(label(measurement, middle));
+    let (legend, top) = legend(baselines.iter().map(|name| (series_of(name), format!("vs {name}"))));
+    let height = NAME + STEP * baselines.len() as f64 + 6.0;
+    let bottom = top + height * owned.len() as f64;
+    let mut shapes = grid(axis, top, bottom);
+    for (row, measurement) in owned.iter().enumerate() {
+        let above = top + height * row as f64;
+        shapes.push(label(label_of(measurement), above));
         for (place, baseline) in baselines.iter().enumerate() {
             let series = series_of(baseline);
             let Some(versus) = measurement.versus(baseline).filter(|versus| versus.ratio.is_finite()) else {
                 continue;
             };
-            let y = middle + 7.0 * (place as f64 - (baselines.len() as f64 - 1.0) / 2.0);
-            let class = format!("mark c{series}");
-            shapes.push(Shape::Interval {
-                title: format!("{} vs {baseline}: {}", name(measurement), ratio(versus)),
-                line: line(&class, (axis.place(versus.low), y), (axis.place(versus.high), y)),
-                mark: Mark::new(series, axis.place(versus.ratio), y),
-            });
+            let y = above + NAME + STEP * (place as f64 + 0.5);
+            let title = format!("{} vs {baseline}: {}", name(measurement), ratio(versus));
+            shapes.push(interval(axis, series, y, [versus.low, versus.ratio, versus.high], title));
         }
     }
     let description = format!(
-        "For each of {} workloads the median of the ratio and its 95% interval against {}. The same figures are in the table of results.",
-        measurements.len(),
+        "For each of {} the median of the ratio and its 95% interval against {}. The table of results has the same figures.",
+        counted(owned.len() as u64, "workload"),
         baselines.join(", ")
     );
     let title = format!("How many times faster, {regime}{}", caution(regime));
-    Figure::new(identifier("ratios", regime), title, description, bottom + 42.0, shapes)
-        .with_legend(baselines.iter().map(|name| (series_of(name), format!("vs {name}"))))
+    let figure = Figure::new(identifier("ratios", regime), title, description, bottom + BELOW, shapes);
+    Some(figure.with_legend(legend))
+}
+
+/// Distance of two marks of a row.
+const STEP: f64 = 9.0;
+
+/// A mark at a ratio, on a line from the lower to the upper end of its interval.
+fn interval(axis: Axis, series: usize, y: f64, [low, ratio, high]: [f64; 3], title: String) -> Shape {
+    Shape::Interval {
+        title,
+        line: line(&format!("mark c{series}"), (axis.place(low), y), (axis.place(high), y)),
+        mark: Mark::new(series, axis.place(ratio), y),
+    }
 }
 
 /// Each kernel's part of the ceiling, as bars with a line at the whole; `None` if no ceiling was measured.
 pub(super) fn ceilings(regime: &str, measurements: &[&Measurement]) -> Option<Figure> {
+    const ROW: f64 = NAME + BAR + 4.0;
     let known: Vec<_> = measurements
         .iter()
         .filter_map(|it| Some((it, fraction(it).filter(|part| part.is_finite())?)))
@@ -300,35 +342,23 @@ pub(super) fn ceilings(regime: &str, measurements: &[&Measurement]) -> Option<Fi
     if known.is_empty() {
         return None;
     }
-    let most = known.iter().fold(1.0f64, |most, (_, part)| most.max(*part)) * 1.05;
-    // Without a legend there is nothing above the bars.
-    const ABOVE: f64 = 14.0;
-    let place = |part: f64| LEFT + (RIGHT - LEFT - 40.0) * part.clamp(0.0, most) / most;
-    let bottom = ABOVE + 24.0 * known.len() as f64;
-    let mut shapes = Vec::new();
-    for quarter in 0..=4 {
-        let part = f64::from(quarter) * 0.25;
-        let class = if quarter == 4 { "one" } else { "grid" };
-        shapes.push(Shape::Line(line(class, (place(part), ABOVE - 8.0), (place(part), bottom))));
-        shapes.push(text("soft", "middle", (place(part), bottom + 16.0), format!("{:.0}%", 100.0 * part)));
-    }
+    let most = known.iter().fold(1.0f64, |most, (_, part)| most.max(*part));
+    let place = |part: f64| LEFT + (RIGHT - LEFT) * part.clamp(0.0, most) / most;
+    let bottom = ROW * known.len() as f64;
+    let mut shapes = quarters(place(1.0), bottom, "one");
     for (row, (measurement, part)) in known.iter().enumerate() {
-        let middle = ABOVE + 24.0 * (row as f64 + 0.5);
-        shapes.push(label(measurement, middle));
+        let top = ROW * row as f64;
+        shapes.push(label(label_of(measurement), top));
+        shapes.push(figure(top, format!("{:.0}%", 100.0 * part)));
         let rate = measurement.time().map_or(0.0, |seconds| measurement.bytes as f64 / seconds * 1e-9);
-        shapes.push(Shape::Bar {
-            x: Length(LEFT),
-            y: Length(middle - 7.0),
-            width: Length(place(*part) - LEFT),
-            title: format!("{}: {:.0}% of the ceiling, {rate:.0} GB/s", name(measurement), 100.0 * part),
-        });
-        shapes.push(text("soft", "end", (RIGHT, middle + 4.0), format!("{:.0}%", 100.0 * part)));
+        let title = format!("{}: {:.0}% of the ceiling, {rate:.0} GB/s", name(measurement), 100.0 * part);
+        shapes.push(bar("c0", LEFT, place(*part), top, title));
     }
     let title = format!("Part of the ceiling, {regime}{}", caution(regime));
     let description = "The rate of each kernel as a part of the nearer of two ceilings: a copy of as many bytes, and the \
                        highest rate of matrix products where that was measured.";
     let id = identifier("ceilings", regime);
-    Some(Figure::new(id, title, description.to_owned(), bottom + 24.0, shapes))
+    Some(Figure::new(id, title, description.to_owned(), bottom + LINE + 2.0, shapes))
 }
 
 /// The distribution of each contender's samples: the part at or below a time.
@@ -343,18 +373,17 @@ pub(super) fn distribution(at: usize, title: &str, contenders: &[Contender]) -> 
         })
         .filter(|(_, samples)| !samples.is_empty())
         .collect();
-    let axis = Axis::around(sorted.iter().flat_map(|(_, samples)| samples.iter().copied()));
-    let (bottom, height) = (TOP + 170.0, 170.0);
-    let mut shapes = Vec::new();
-    for tick in axis.ticks() {
-        let x = axis.place(tick);
-        shapes.push(Shape::Line(line("grid", (x, TOP), (x, bottom))));
-        shapes.push(text("soft", "middle", (x, bottom + 16.0), time(tick)));
-    }
+    // Beside the percentages.
+    let axis = Axis::around(sorted.iter().flat_map(|(_, samples)| samples.iter().copied())).from(LEFT + 48.0);
+    let (legend, top) = legend(sorted.iter().map(|(one, _)| (series_of(&one.name), one.name.clone())));
+    let (bottom, height) = (top + 170.0, 170.0);
+    let mut shapes = upright(axis, (top, bottom), time);
     for quarter in 0..=4 {
         let y = bottom - height * f64::from(quarter) * 0.25;
-        shapes.push(Shape::Line(line("grid", (LEFT, y), (RIGHT, y))));
-        shapes.push(text("soft", "end", (LEFT - 8.0, y + 4.0), format!("{}%", 25 * quarter)));
+        shapes.push(Shape::Line(line("grid", (axis.left, y), (RIGHT, y))));
+        // The lowest one stays above the words below the plot.
+        let beside = (axis.left - 8.0, (y + 4.0).min(bottom - 2.0));
+        shapes.push(text("soft", "end", beside, format!("{}%", 25 * quarter)));
     }
     for (contender, samples) in &sorted {
         let count = samples.len().min(POINTS);
@@ -368,20 +397,14 @@ pub(super) fn distribution(at: usize, title: &str, contenders: &[Contender]) -> 
         shapes.push(Shape::Curve { series, points: points(corners), title });
     }
     let description = "Curves further left are faster; a steep curve is a steady contender. The medians are in the table below.";
-    Figure::new(format!("samples-{at}"), title.to_owned(), description.to_owned(), bottom + 26.0, shapes)
-        .with_legend(sorted.iter().map(|(one, _)| (series_of(&one.name), one.name.clone())))
+    let (id, title) = (format!("samples-{at}"), title.to_owned());
+    Figure::new(id, title, description.to_owned(), bottom + LINE + 2.0, shapes).with_legend(legend)
 }
 
 /// A word that can be an id: letters and digits of a name.
 fn identifier(kind: &str, name: &str) -> String {
     let word: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     format!("{kind}-{word}")
-}
-
-/// A tick without needless zeros.
-fn short(number: f64) -> String {
-    let text = format!("{number:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The baselines of all measurements, in the order of first sight.
@@ -397,31 +420,4 @@ pub(super) fn baselines<'a>(measurements: &'a [Measurement]) -> Vec<&'a str> {
         }
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_round_and_few() {
-        let ticks = |low, high| Axis { low, high }.ticks().into_iter().map(short).collect::<Vec<_>>();
-        assert_eq!(ticks(0.8, 9.0), ["1", "2", "5"]);
-        assert_eq!(ticks(0.94, 1.31), ["0.95", "1", "1.05", "1.1", "1.15", "1.2", "1.25", "1.3"]);
-        for (low, high) in [(1e-7, 1e-2), (0.999, 1.001), (0.5, 2.0), (1e-9, 1e9)] {
-            let count = Axis { low, high }.ticks().len();
-            assert!((1..=9).contains(&count), "{low} to {high}: {count}");
-        }
-    }
-
-    #[test]
-    fn places_stay_on_the_paper() {
-        let axis = Axis::around([0.5, 8.0, f64::NAN, 0.0, -1.0].into_iter());
-        for number in [0.0, -3.0, 1.0, 1e9, f64::INFINITY, f64::NAN] {
-            assert!((LEFT..=RIGHT).contains(&axis.place(number)), "{number}");
-        }
-        assert!(axis.place(1.0) < axis.place(2.0));
-        let empty = Axis::around(std::iter::empty());
-        assert!(empty.low < 1.0 && 1.0 < empty.high);
-    }
 }
