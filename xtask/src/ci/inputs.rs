@@ -32,6 +32,20 @@ const STEPS: &[(&str, &[&str])] = &[
     ),
     ("harness", &["kernel-builder/harness/", "xtask/src/ci/checks.rs"]),
     (
+        "pages",
+        &[
+            "bench/page_picture.py",
+            "bench/results/2026-11-25-h200-rows.jsonl",
+            "bench/results/2026-11-27-h100-e2e.jsonl",
+            "bench/results/2026-11-28-h200-e2e.jsonl",
+            "docs/images/model.png",
+            "kernel-builder/resources/report/",
+            "kernel-builder/src/bench/report/",
+            "tests/pages/",
+            "xtask/src/ci/pages.rs",
+        ],
+    ),
+    (
         "agents",
         &[
             "kernel-builder/resources/agents/",

@@ -14,6 +14,7 @@ mod generated;
 mod history;
 mod inputs;
 mod line;
+mod pages;
 mod projects;
 mod prove;
 mod proven;

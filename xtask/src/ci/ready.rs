@@ -23,6 +23,8 @@ const OFFICIAL: &[&[&str]] =
 const PYTHON_TOOLS: &[&[&str]] = &[&["ruff==0.17.6", "basedpyright==1.40.2", "pytest==9.2.0"]];
 /// What makes a site of docs/ (mkdocs.yml).
 const SITE_TOOLS: &[&[&str]] = &[&["mkdocs==1.6.1"]];
+/// What drives a browser; the browser itself is the machine's.
+const PAGE_TOOLS: &[&[&str]] = &[&["playwright==1.65.2"]];
 /// Versions of torch that the projects are loaded with.
 const TORCHES: &[&str] = &["2.10", "2.11", "2.15"];
 
@@ -35,6 +37,7 @@ pub(crate) struct Ready {
     official: Preparation<PathBuf>,
     python_tools: Preparation<PathBuf>,
     site_tools: Preparation<PathBuf>,
+    page_tools: Preparation<PathBuf>,
     templates: Preparation<PathBuf>,
     example: Preparation<()>,
     torch: Preparation<()>,
@@ -49,6 +52,7 @@ impl Ready {
             official: OnceLock::new(),
             python_tools: OnceLock::new(),
             site_tools: OnceLock::new(),
+            page_tools: OnceLock::new(),
             templates: OnceLock::new(),
             example: OnceLock::new(),
             torch: OnceLock::new(),
@@ -94,6 +98,14 @@ impl Ready {
     /// pip fails.
     pub(crate) fn site_tools(&self) -> Result<PathBuf, String> {
         self.site_tools.get_or_init(|| self.install("site-tools", SITE_TOOLS)).clone()
+    }
+
+    /// A folder with Playwright.
+    ///
+    /// # Errors
+    /// pip fails.
+    pub(crate) fn page_tools(&self) -> Result<PathBuf, String> {
+        self.page_tools.get_or_init(|| self.install("page-tools", PAGE_TOOLS)).clone()
     }
 
     fn install(&self, name: &str, lists: &[&[&str]]) -> Result<PathBuf, String> {

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::run::Run;
-use super::{cheats, checks, device_code, generated, line, projects, prove, rust, translation};
+use super::{cheats, checks, device_code, generated, line, pages, projects, prove, rust, translation};
 
 /// Lists the items of a step in the checkout at a root.
 type Items = fn(&Path) -> Result<Vec<String>, String>;
@@ -88,6 +88,13 @@ pub(crate) const STEPS: &[Step] = &[
         items: None,
         turn: None,
         run: checks::site,
+    },
+    Step {
+        name: "pages",
+        about: "the pages of `report` in Chromium: light, dark, narrow, on paper, by keyboard",
+        items: None,
+        turn: Some(2),
+        run: pages::run,
     },
     Step {
         name: "agents",
