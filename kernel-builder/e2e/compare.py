@@ -87,7 +87,8 @@ def compared(subject: Subject, switch: Switch, job: Job) -> dict[str, Any]:
         error = got - exact
         norm = error.square().sum().sqrt() / exact.square().sum().sqrt()
         own = {"error": float(norm), "largest": float(error.abs().max() / exact.abs().max())}
-        own["cosine"] = float(torch.nn.functional.cosine_similarity(got.flatten(), exact.flatten(), dim=0))
+        both = (got.flatten().double(), exact.flatten().double())
+        own["cosine"] = float(torch.nn.functional.cosine_similarity(*both, dim=0))
         if speaks:
             right, given = exact.log_softmax(-1), got.log_softmax(-1)
             own["divergence"] = float((right.exp() * (right - given)).sum(-1).mean())
