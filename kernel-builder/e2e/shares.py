@@ -49,12 +49,11 @@ def run(job: Job) -> None:
     call = phase.make()
     with gradients(phase.trains):
         tell(f"{phase.title}: looking for parts")
-        parts = Parts(model.module)
-        with parts:
+        first = Parts(model.module)
+        with first:
             call(model.module)
-        if parts.left:
-            # Again, without the steps whose tensors turned out to be small.
-            parts = Parts(model.module, parts.left)
+        # Again, without the steps whose tensors turned out to be small.
+        parts = Parts(model.module, first.left)
         with parts:
             call(model.module)
             found = [part for part in parts.found if part.calls]
