@@ -5,12 +5,17 @@ Owns: which modules change. Never: decides what a package may replace; its own `
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from said import refuse
 
@@ -75,21 +80,48 @@ def summary(injection: Any) -> str:
     return "; ".join(words)
 
 
-def tensors(package: ModuleType) -> int:
-    """How many tensors an operation of the package takes and returns, those to write to left out; the most of all of them.
+class Counted(TorchDispatchMode):
+    """Counts the operators that compute something. Views do not."""
 
-    Packages with more are put in first: a norm would otherwise replace its part of a sum with the norm after it.
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call an operator."""
+        if not any(one.alias_info is not None for one in func._schema.returns):
+            self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def operators(package: ModuleType) -> int:
+    """How many operators PyTorch needs for what the package computes; 0 where that is not known.
+
+    Packages with more are put in first: a norm would otherwise replace its part of a sum with the norm after it, and what
+    multiplies and adds a part of that norm.
     """
-    most = 0
-    for name in vars(package).get("__all__", ()):
-        function = getattr(package, name, None)
-        if not inspect.isfunction(function):
-            continue
-        signature = inspect.signature(function)
-        own = [one for one in signature.parameters.values() if one.kind is not one.KEYWORD_ONLY]
-        taken = [one.annotation for one in own if "Tensor" in str(one.annotation)]
-        most = max(most, len(taken) + str(signature.return_annotation).count("Tensor"))
-    return most
+
+    def taken(operation: Any, model: Any) -> Any:
+        return operation
+
+    try:
+        module = importlib.import_module(f"{package.__name__}._inject")
+        with mock.patch.object(module, "inject", taken):
+            operation: Any = package.inject(torch.nn.Module())
+        lengths: dict[str, int] = dict(operation.fixed)
+        leading = (2, 3) if operation.leading else ()
+        generator = torch.Generator().manual_seed(0)
+        given = [
+            torch.randn(operation.shape(one.axes, leading, lengths), generator=generator, dtype=torch.float64)
+            for one in operation.inputs
+        ]
+        with torch.no_grad(), Counted() as counted:
+            operation.reference(*given, *[default for _, default in operation.scalars])
+    except Exception:  # A package that somebody else made, or a reference that does not take these lengths.
+        return 0
+    return counted.calls
 
 
 class Switch:
@@ -105,7 +137,7 @@ class Switch:
         #: What each package replaced, and what it says of the modules of the model. None has no `inject`.
         self.injections: dict[str, Any] = {}
         self.report: dict[str, str] = {}
-        for name, package in sorted(packages.items(), key=lambda one: -tensors(one[1])):
+        for name, package in sorted(packages.items(), key=lambda one: -operators(one[1])):
             if hasattr(package, "inject"):
                 injection = package.inject(model)
                 self.injections[name], self.report[name] = injection, summary(injection)

@@ -12,6 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from test_inject_code import Kernel, Mlp, gates, norms
+from test_inject_modules import inject
 
 torch = pytest.importorskip("torch")
 
@@ -19,26 +21,26 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "e2e"))
 code: Any = importlib.import_module("packages")
 
-NORM = """
-import torch
-__all__ = ["inject", "norm"]
-def norm(x: torch.Tensor, weight: torch.Tensor | None, eps: float = 1e-6, *, out: torch.Tensor) -> torch.Tensor: ...
-def inject(model: torch.nn.Module): ...
-"""
-SUM = """
-import torch
-__all__ = ["add_norm"]
-def add_norm(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: ...
-"""
 
+def package(name: str, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A package whose `inject` is as in generated ones."""
+    module, copy = ModuleType(name), ModuleType(f"{name}._inject")
 
-def package(source: str) -> ModuleType:
-    module = ModuleType("package")
-    exec(source, vars(module))
+    def into(model: Any) -> Any:
+        return copy.inject(kernel.operation, model)
+
+    vars(copy)["inject"], vars(module)["inject"] = inject.inject, into
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, copy.__name__, copy)
     return module
 
 
-def test_an_operation_with_more_tensors_is_put_in_first() -> None:
-    assert code.tensors(package(NORM)) == 3
-    assert code.tensors(package(SUM)) == 5
-    assert code.tensors(ModuleType("empty")) == 0
+def test_an_operation_of_more_operators_is_put_in_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, norm = package("gate", gates(), monkeypatch), package("norm", norms(), monkeypatch)
+    assert code.operators(gate) == 2
+    assert code.operators(norm) > 4
+    # A package without `inject`, or with one that does something else.
+    assert code.operators(ModuleType("other")) == 0
+    switch = code.Switch(Mlp(), {"gate": gate, "norm": norm, "other": ModuleType("other")})
+    assert list(switch.report) == ["norm", "gate", "other"]
+    assert "replaced part of Mlp" in switch.report["gate"] and switch.report["other"] == code.NO_INJECT
