@@ -6,7 +6,7 @@
     python3 bench/page_picture.py --program target/debug/kernelwright
     python3 bench/page_picture.py --program target/debug/kernelwright --check     # writes nothing, needs neither package
 
-The page is the one of Qwen3-8B with four kernels in RECORD. The picture shows it up to its tables, in the light theme. The
+The page is the one of LTX-Video in RECORD. The picture shows it up to its tables, in the light theme. The
 PNG also has the digest of the page: `--check` fails if the program makes another page of the record.
 """
 
@@ -21,9 +21,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RECORD = ROOT / "bench" / "results" / "2026-11-28-h200-e2e.jsonl"
-#: The record has two models: one with three kernels, and one with four.
-PAGE = "model-2.html"
+RECORD = ROOT / "bench" / "results" / "2026-11-28-h200-e2e-second.jsonl"
+#: The first of the record's three pages.
+PAGE = "model.html"
 PICTURE = ROOT / "docs" / "images" / "model.png"
 WIDTH = 1000
 #: The most bytes of the picture, since every clone has it.
