@@ -122,7 +122,8 @@ def differentiable_of(exported: ExportedProgram, inputs: list[Tensor], wanted: l
     """The places of the results that follow from `wanted` inputs so that they have a gradient."""
     fake = detect_fake_mode(inputs)
     assert fake is not None
-    with fake, torch.enable_grad():
+    # Without the dispatcher, padding asks for lengths as numbers, and they are the example's from then on.
+    with fake, enable_python_dispatcher(), torch.enable_grad():
         own = [one.detach().requires_grad_(place in wanted) for place, one in enumerate(inputs)]
         results: list[Tensor] = torch.fx.Interpreter(exported.graph_module).run(*own)
     return [place for place, one in enumerate(results) if one.requires_grad]

@@ -152,6 +152,14 @@ def example_inputs_deviation():
 
 def deviation(x, variance, weight):
     return x / torch.sqrt(variance + 1e-5) * weight
+
+
+def example_inputs_shifted():
+    return torch.randn(3, 5, 4), torch.randn(4)
+
+
+def shifted(x, mix):
+    return x + torch.nn.functional.pad(x, (0, 0, 1, 0))[:, :-1] * mix
 """
 
 
@@ -176,6 +184,12 @@ def graded(reports: Reports, name: str) -> GradientReport:
     found = translated(reports, name)["gradient"]
     assert found is not None
     return found
+
+
+def test_gradients_of_padded_tensors_have_lengths_as_symbols(reports: Reports) -> None:
+    graph = graded(reports, "shifted")["graph"]
+    assert len(graph["symbols"]) == 3
+    assert all(terms for one in graph["inputs"] for axis in one["tensor"]["shape"] for _, terms in axis)
 
 
 def test_lengths_are_symbols_and_lines_are_quoted(reports: Reports) -> None:
