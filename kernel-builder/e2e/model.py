@@ -26,6 +26,8 @@ SMALL_STEPS: dict[str, Any] = {
     "ltx": {"step": [[2, 2, 4, 4]], "loop": [[2, 2, 2, 4, 4]]},
     "flux": {"step": [[1, 6, 4]], "loop": [[2, 1, 6, 4]]},
 }
+#: The name under which a person's file is imported.
+OWN = "kernelwright_model"
 #: The weights may take this share of the free memory.
 ROOM = 0.85
 #: Sizes of the phases of a language model that a folder describes.
@@ -110,10 +112,12 @@ def of_folder(job: Job) -> Subject:
 def of_function(job: Job) -> Subject:
     """The module that a function of a person's file returns."""
     file, function = job.path, job.function or ""
-    spec = importlib.util.spec_from_file_location("person", file)
+    spec = importlib.util.spec_from_file_location(OWN, file)
     if spec is None or spec.loader is None or not Path(file).exists():
         refuse(f"`{file}` is not a Python file", "name FILE.py:FUNCTION")
     module = importlib.util.module_from_spec(spec)
+    # torch.compile looks the module up by its name.
+    sys.modules[OWN] = module
     spec.loader.exec_module(module)
     made = getattr(module, function, None)
     if made is None:
