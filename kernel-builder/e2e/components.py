@@ -57,7 +57,7 @@ def moves_nothing(nodes: list[torch.fx.Node]) -> bool:
 def components(graph: torch.fx.Graph, left: Iterable[str] = ()) -> Iterator[list[torch.fx.Node]]:
     """Sets of steps that are computed together: connected, and with no call of a module or a library between them.
 
-    Those with the names in `left` are in none, unless all that needs their result is in one set.
+    Steps named in `left` belong to no set, unless a single set uses their result.
     """
     stages: dict[torch.fx.Node, int] = {}
     groups: dict[torch.fx.Node, set[torch.fx.Node]] = {}

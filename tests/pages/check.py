@@ -40,12 +40,12 @@ PAPER = 718
 
 
 def ask(page: Page, *checks: str) -> list[str]:
-    """What some checks of checks.js refuse, with the name of the check."""
+    """The findings of these checks of checks.js, each after the name of its check."""
     return [f"{check}: {one}" for check in checks for one in page.evaluate(f"checks.{check}()")]
 
 
 def keyboard(page: Page) -> list[str]:
-    """What the keyboard does not reach, does not show or does not open."""
+    """Links and folds that the Tab key skips, that show no focus, or that Enter does not open and close."""
     page.evaluate("checks.open(true)")
     stops = page.evaluate("checks.reachable()")
     reached: dict[int, str] = {}
@@ -72,7 +72,7 @@ def keyboard(page: Page) -> list[str]:
 
 
 def looks(page: Page, url: str, width: int, scheme: str) -> list[str]:
-    """What is wrong with a page in a window of a width, and on paper."""
+    """The findings for a page in a window of this width, and for the same page on paper."""
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(media="screen", color_scheme=scheme)
     page.goto(url)
@@ -91,7 +91,7 @@ def looks(page: Page, url: str, width: int, scheme: str) -> list[str]:
 
 
 def refusals(page: Page, path: pathlib.Path) -> list[str]:
-    """What is wrong with the page of a file."""
+    """All findings for the page in this file."""
     found: list[str] = []
     url = path.resolve().as_uri()
 
@@ -142,7 +142,7 @@ def check(page: Page, program: pathlib.Path, folder: pathlib.Path) -> bool:
 
 
 def self_test(page: Page, folder: pathlib.Path) -> bool:
-    """Whether the good page passes, and each broken one is refused by the check that its name begins with."""
+    """Whether the good page passes, and every broken page is refused by the check named beside it."""
     import broken
 
     good = True

@@ -36,7 +36,7 @@ def apply_pairs(x: Any, table: tuple[Any, Any], sequence_dim: int = 2) -> Any:
 
 
 class Processor:
-    """What diffusers calls to attend: an object that is no module."""
+    """An attention processor as in diffusers: an object that a module calls, and not a module itself."""
 
     def __init__(self) -> None:
         self.backend = "own"

@@ -159,7 +159,7 @@ def test_steps_that_compute_small_tensors_are_no_part() -> None:
     norm, added, last = (part for part in second.found if part.calls)
     assert norm.tensors == [([2, 200, 8], torch.float32), *[([2, 1, 8], torch.float32)] * 2]
     source = files.text(norm, "norm", "It is a test.")
-    # What is computed for one part alone stays in it.
+    # A step that only one part needs stays in that part.
     assert source is not None and "1 + " in source and "reshape" not in source
     result, (x, *given) = run(source, "norm")
     shift, scale = given if "1 + unbind_1" in source else given[::-1]

@@ -23,7 +23,7 @@ const OFFICIAL: &[&[&str]] =
 const PYTHON_TOOLS: &[&[&str]] = &[&["ruff==0.17.6", "basedpyright==1.40.2", "pytest==9.2.0"]];
 /// What makes a site of docs/ (mkdocs.yml).
 const SITE_TOOLS: &[&[&str]] = &[&["mkdocs==1.6.1"]];
-/// What drives a browser; the browser itself is the machine's.
+/// Python packages that control a browser. The browser itself must be installed.
 const PAGE_TOOLS: &[&[&str]] = &[&["playwright==1.65.2"]];
 /// Versions of torch that the projects are loaded with.
 const TORCHES: &[&str] = &["2.10", "2.11", "2.15"];
