@@ -33,6 +33,22 @@ def rotary(x, cos, sin):
     return x * cos + turned * sin
 
 
+def example_inputs_rotary_of_heads():
+    return torch.randn(2, 7, 3, 16), torch.randn(2, 7, 2, 16), torch.randn(2, 7, 16), torch.randn(2, 7, 16)
+
+
+def rotary_of_heads(q, k, cos, sin):
+    """Rotary embedding of two tensors with their heads in front, as in transformers, for tensors with the positions in front."""
+
+    def turned(x):
+        half = x.shape[-1] // 2
+        return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+
+    q, k, cos, sin = q.transpose(1, 2), k.transpose(1, 2), cos.unsqueeze(1), sin.unsqueeze(1)
+    q, k = q * cos + turned(q) * sin, k * cos + turned(k) * sin
+    return q.transpose(1, 2), k.transpose(1, 2)
+
+
 def example_inputs_rotary_pairs():
     x = torch.randn(2, 6, 4, 8, dtype=torch.bfloat16)
     return x, torch.randn(6, 8), torch.randn(6, 8)
@@ -167,3 +183,41 @@ def shifted_left(x):
 def capped(x):
     """A number that the function makes a tensor of."""
     return torch.minimum(x, torch.tensor(0.5)) * 2
+
+
+def example_inputs_norm_of_heads():
+    return torch.randn(2, 6, 3, 16), torch.randn(16)
+
+
+def norm_of_heads(x, weight):
+    """The norm of the rows of heads, with the heads in front, as attention takes them."""
+    wide = x.float()
+    return (weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)).transpose(1, 2)
+
+
+def example_inputs_rotary_of_norms():
+    x, tables, weights = (torch.randn(2, 7, 3, 16), torch.randn(2, 7, 2, 16)), torch.randn(2, 2, 7, 16), torch.randn(2, 16)
+    return *x, *tables.unbind(), *weights.unbind()
+
+
+def rotary_of_norms(q, k, cos, sin, q_weight, k_weight):
+    """Norms of queries and keys and their rotary embedding, with the heads in front, as in transformers."""
+
+    def turned(x):
+        half = x.shape[-1] // 2
+        return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+
+    q, k = norm_of_heads(q, q_weight), norm_of_heads(k, k_weight)
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    return q * cos + turned(q) * sin, k * cos + turned(k) * sin
+
+
+def example_inputs_softmax_of_halves():
+    return torch.randn(3, 5, 12), torch.randn(12)
+
+
+def softmax_of_halves(x, scale):
+    """A softmax whose halves change places, of what two reductions of a row decide."""
+    found = torch.softmax(x * scale, dim=-1)
+    half = x.shape[-1] // 2
+    return torch.cat((found[..., half:], -found[..., :half]), dim=-1) + x.abs().amax(-1, keepdim=True)

@@ -257,7 +257,7 @@ impl Kernel {
 
     /// Bytes that it reads and writes at these lengths, with elements of `T` of so many bytes.
     pub fn bytes(&self, plan: &Sizes<'_>) -> i64 {
-        let mut moved: BTreeMap<Buffer, i64> = BTreeMap::new();
+        let mut read: BTreeMap<Buffer, i64> = BTreeMap::new();
         let all = Length::product(self.axes.iter().map(|axis| &axis.length)).at(plan.lengths);
         for node in &self.nodes {
             if let Expression::Load(buffer, index) = &node.expression {
@@ -265,9 +265,7 @@ impl Kernel {
                 let uses = |axis: usize| index.uses(axis) || !index.computed().is_empty();
                 let used = (0..self.axes.len()).filter(|axis| uses(*axis));
                 let count = Length::product(used.map(|axis| &self.axes[axis].length)).at(plan.lengths);
-                let bytes = count.min(all) * plan.size(*buffer);
-                let known = moved.entry(*buffer).or_default();
-                *known = (*known).max(bytes);
+                *read.entry(*buffer).or_default() += count.min(all);
             }
         }
         let written: i64 = self
@@ -279,7 +277,10 @@ impl Kernel {
                     * plan.size(store.buffer)
             })
             .sum();
-        moved.values().sum::<i64>() + written
+        // Places that overlap, as the windows of a pooling do, are read once.
+        let most = |buffer: &Buffer| plan.sizes.get(buffer).copied().unwrap_or(i64::MAX);
+        let read = read.iter().map(|(buffer, count)| *count.min(&most(buffer)) * plan.size(*buffer));
+        read.sum::<i64>() + written
     }
 }
 
@@ -290,6 +291,8 @@ pub struct Sizes<'a> {
     pub lengths: &'a BTreeMap<String, i64>,
     /// The dtype of every tensor.
     pub elements: &'a BTreeMap<Buffer, Element>,
+    /// How many elements each of them has.
+    pub sizes: &'a BTreeMap<Buffer, i64>,
     /// Bytes of `T`.
     pub variable: i64,
 }

@@ -19,6 +19,8 @@ mod print;
 mod program;
 mod refusal;
 mod regions;
+mod results;
+mod rows;
 mod spell;
 mod split;
 mod traced;

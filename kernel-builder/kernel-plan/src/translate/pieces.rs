@@ -1,7 +1,7 @@
-//! Results that are written elsewhere than they are computed: concatenations piece by piece, so that each place of a kernel
+//! Values that are written elsewhere than they are computed: concatenations piece by piece, so that each place of a kernel
 //! makes an element of every piece, and tensors turned around.
 //!
-//! Owns: which results are written so, and what their pieces are. Never: changes what is computed.
+//! Owns: what the pieces are. Never: changes what is computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,44 +20,19 @@ pub(super) struct Piece {
     pub(super) place: Vec<Index>,
 }
 
-/// The program with its concatenations carried as far as its results, and the pieces of such results.
-pub(super) fn divided(program: &Program) -> (Program, BTreeMap<usize, Vec<Piece>>) {
-    let mut program = program.clone();
-    let mut found = BTreeMap::new();
-    for place in 0..program.outputs.len() {
-        let value = program.outputs[place].1;
-        // A value that something else needs is made as a whole.
-        let is_needed = program.outputs.iter().filter(|(_, one)| *one == value).count() > 1
-            || program.values.iter().any(|one| operands(one).contains(&value));
-        let before = program.values.len();
-        if is_needed {
-            continue;
-        }
-        if let Some(piece) = turned(&program, value) {
-            found.insert(place, vec![piece]);
-            continue;
-        }
-        if !is_pointwise(&program, value) {
-            continue;
-        }
-        match carried(&mut program, value) {
-            Some(Concatenation { axis, pieces }) => {
-                let axes = program.values[value].shape.len();
-                let pieces = pieces.into_iter().map(|(value, start)| {
-                    let mut place: Vec<Index> = (0..axes).map(Index::axis).collect();
-                    place[axis] = place[axis].plus(&Index::length(start));
-                    Piece { value, place }
-                });
-                found.insert(place, pieces.collect());
-            }
-            None => program.values.truncate(before),
-        }
-    }
-    (program, found)
+/// The pieces of a concatenation.
+pub(super) fn placed(program: &Program, value: ValueId, whole: Concatenation) -> Vec<Piece> {
+    let axes = program.values[value].shape.len();
+    let pieces = whole.pieces.into_iter().map(|(value, start)| {
+        let mut place: Vec<Index> = (0..axes).map(Index::axis).collect();
+        place[whole.axis] = place[whole.axis].plus(&Index::length(start));
+        Piece { value, place }
+    });
+    pieces.collect()
 }
 
 /// What a result is when it is turned back, if it is another value turned around along some axes.
-fn turned(program: &Program, value: ValueId) -> Option<Piece> {
+pub(super) fn turned(program: &Program, value: ValueId) -> Option<Piece> {
     let own = &program.values[value];
     let Kind::View(of, place) = &own.kind else { return None };
     let last = |axis: usize| Index::length(&own.shape[axis] + &Length::number(-1));
@@ -72,7 +47,8 @@ fn turned(program: &Program, value: ValueId) -> Option<Piece> {
     fits.then(|| Piece { value: *of, place: place.clone() })
 }
 
-fn operands(value: &Value) -> Vec<ValueId> {
+/// The values that a value is made of.
+pub(super) fn operands(value: &Value) -> Vec<ValueId> {
     match &value.kind {
         Kind::Pointwise(_, of) => of.clone(),
         Kind::View(of, _) | Kind::Reduce(_, of, _) | Kind::Scan(_, of, _) => vec![*of],
@@ -82,7 +58,7 @@ fn operands(value: &Value) -> Vec<ValueId> {
 }
 
 /// Whether no reduction and no scan is in an expression.
-fn is_pointwise(program: &Program, value: ValueId) -> bool {
+pub(super) fn is_pointwise(program: &Program, value: ValueId) -> bool {
     let mut pending = vec![value];
     let mut seen = BTreeSet::new();
     while let Some(next) = pending.pop() {
@@ -100,7 +76,7 @@ fn is_pointwise(program: &Program, value: ValueId) -> bool {
 /// A value as a concatenation, if it is one, or a function of one and of others.
 ///
 /// Every value is looked at once, after those that it uses: recursion would take steps without number where values are used twice.
-fn carried(program: &mut Program, value: ValueId) -> Option<Concatenation> {
+pub(super) fn carried(program: &mut Program, value: ValueId) -> Option<Concatenation> {
     if program.concatenations.is_empty() {
         return None;
     }
@@ -117,7 +93,10 @@ fn carried(program: &mut Program, value: ValueId) -> Option<Concatenation> {
         let found = match &whole.kind {
             _ if program.concatenations.contains_key(&one) => program.concatenations.get(&one).cloned(),
             Kind::Pointwise(op, of) => applied(program, &known, &whole, (*op, of)),
-            Kind::View(of, place) => known.get(of).and_then(|own| stacked(program, &whole, own, place)),
+            Kind::View(of, place) => known.get(of).and_then(|own| {
+                stacked(program, &whole, own, place)
+                    .or_else(|| rearranged(program, &whole, own, (*of, place)))
+            }),
             _ => None,
         };
         if let Some(found) = found {
@@ -187,8 +166,32 @@ fn stacked(
     Some(Concatenation { axis, pieces: found })
 }
 
+/// A concatenation whose axis is an axis of a view of it, wherever it lies there: the same view of each piece.
+fn rearranged(
+    program: &mut Program,
+    whole: &Value,
+    own: &Concatenation,
+    (of, place): (ValueId, &[Index]),
+) -> Option<Concatenation> {
+    let axis = (0..whole.shape.len()).find(|axis| place[own.axis] == Index::axis(*axis))?;
+    let others = place.iter().enumerate().filter(|(one, _)| *one != own.axis);
+    if whole.shape[axis] != program.values[of].shape[own.axis]
+        || others.into_iter().any(|(_, one)| one.uses(axis))
+    {
+        return None;
+    }
+    let mut pieces = Vec::new();
+    for (piece, start) in &own.pieces {
+        let mut shape = whole.shape.clone();
+        shape[axis] = program.values[*piece].shape[own.axis].clone();
+        program.values.push(Value { kind: Kind::View(*piece, place.to_vec()), shape, ..whole.clone() });
+        pieces.push((program.values.len() - 1, start.clone()));
+    }
+    Some(Concatenation { axis, pieces })
+}
+
 /// Some of the places of an operand along an axis of what it is an operand of, which has so many axes.
-fn slice(
+pub(super) fn slice(
     program: &mut Program,
     operand: ValueId,
     axes: usize,

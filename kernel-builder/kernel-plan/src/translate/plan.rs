@@ -9,9 +9,9 @@ use super::choices::Choices;
 use super::index::Index;
 use super::kernel::{Axis, Buffer, Expression, Kernel, Role, Sizes};
 use super::length::Length;
-use super::pieces::divided;
 use super::program::{Class, Element, Kind, Program, Tensor, ValueId};
 use super::refusal::Refusal;
+use super::results::divided;
 use crate::spec::op::Values;
 use crate::units::Dtype;
 
@@ -91,7 +91,11 @@ impl Plan {
     pub fn bytes(&self, program: &Program) -> Vec<i64> {
         let lengths = program.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.hint)).collect();
         let elements = self.elements(program);
-        let sizes = Sizes { lengths: &lengths, elements: &elements, variable: 2 };
+        let tensors = (program.inputs.iter().enumerate().map(|(n, tensor)| (Buffer::Input(n), tensor)))
+            .chain(self.workspaces.iter().enumerate().map(|(n, tensor)| (Buffer::Workspace(n), tensor)));
+        let sizes =
+            tensors.map(|(buffer, tensor)| (buffer, Length::product(&tensor.shape).at(&lengths))).collect();
+        let sizes = Sizes { lengths: &lengths, elements: &elements, sizes: &sizes, variable: 2 };
         self.kernels.iter().map(|kernel| kernel.bytes(&sizes)).collect()
     }
 
