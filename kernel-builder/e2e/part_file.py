@@ -59,18 +59,18 @@ def text(part: Part, name: str, about: str) -> str | None:
 
 
 def lines(source: str, part: Part) -> Iterator[str]:
-    """The lines of a graph's function, without those that delete names. Results are turned as the tensors are."""
+    """The lines of a graph's function, without those that delete names. Results are turned as they lie in memory."""
     inside = False
     for line in source.splitlines():
         if line.startswith("def "):
             inside = True
         elif inside and line.strip():
             plain = re.sub(r";  (\w+ = )+None$", "", line.strip())
-            if plain.startswith("return ") and part.swapped:
+            if plain.startswith("return ") and any(part.results):
                 found = re.findall(r"\w+", plain.removeprefix("return "))
                 turned = [
-                    f"{one}.transpose(1, 2)" if axes == 4 else one
-                    for one, axes in zip(found, part.results, strict=True)
+                    f"{one}.transpose(1, 2)" if is_swapped else one
+                    for one, is_swapped in zip(found, part.results, strict=True)
                 ]
                 plain = f"return {', '.join(turned)}"
             yield textwrap.indent(plain, "    ")

@@ -5,6 +5,7 @@ Owns: which parts there are, and what is counted of each. Never: decides whether
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import operator
@@ -21,9 +22,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from components import components, is_computed, moves_nothing, owned
-from small_steps import LeftOut, duplicate, left_out
+from small_steps import LeftOut, duplicate, left_out, taking_others
 
 # The modules that packages carry for `inject`: they trace the code of a model, and replace parts of it.
+blocks: Any = importlib.import_module("inject.blocks")
 places: Any = importlib.import_module("inject.places")
 rewriting: Any = importlib.import_module("inject.rewriting")
 tracing: Any = importlib.import_module("inject.trace")
@@ -49,8 +51,8 @@ class Part:
     tensors: list[tuple[list[int], torch.dtype]] | None = None
     #: Whether the second and third axis of the tensors of four axes are swapped, as those of heads are before attention.
     swapped: bool = False
-    #: The numbers of axes of the results.
-    results: list[int] = field(default_factory=list)
+    #: For each result, whether its second and third axis are swapped likewise.
+    results: list[bool] = field(default_factory=list)
     #: Bytes that all calls move: as they are, and at least.
     moved: int = 0
     least: int = 0
@@ -146,21 +148,41 @@ class Parts:
         """The code of a module with its parts watched, and these; None without any."""
         kind: Any = module.__class__
         try:
-            traced = tracing.trace(module, inner, set[Any]())
-            key: tuple[Any, ...] = (inner, str(traced.graph), kind)
-            if key in self.known:
-                return self.known[key]
-            alone = owned(traced)
-            if alone:
-                # A part that lies in one submodule is found when that submodule is looked at.
-                others = {module.get_submodule(name) for name in traced.within if name in alone}
-                traced = tracing.trace(module, inner, others)
+            return self.of_traced(module, inner, tracing.trace(module, inner, set[Any]()))
         except tracing.Unclear:
-            other = self.of_functions(inner, kind.__name__)
-            return None if other is None else (other, [])
+            changed: list[tuple[Any, types.FunctionType]] = []
+            parts: list[Part] = []
+            for block, traced in blocks.blocks(module, inner, set[Any]()):
+                with contextlib.suppress(tracing.Unclear):
+                    found = self.of_traced(module, block.function, traced, whole=False)
+                    if found is not None:
+                        changed.append((block, found[0]))
+                        parts.extend(found[1])
+            code = blocks.joined(inner, changed) if changed else inner
+            other = self.of_functions(code, kind.__name__)
+            return (other or code, parts) if changed or other is not None else None
+
+    def of_traced(
+        self, module: Any, inner: types.FunctionType, traced: Any, *, whole: bool = True
+    ) -> tuple[types.FunctionType, list[Part]] | None:
+        """Traced code of a module with its parts watched, and these; None without any.
+
+        If the code is not the `whole` of a module's, calls of functions are left out: `of_functions` finds them.
+        """
+        kind: Any = module.__class__
+        key: tuple[Any, ...] = (inner, str(traced.graph), kind)
+        if key in self.known:
+            return self.known[key]
+        alone = owned(traced)
+        if alone:
+            # A part that lies in one submodule is found when that submodule is looked at.
+            others = {module.get_submodule(name) for name in traced.within if name in alone}
+            traced = tracing.trace(module, inner, others)
         fold_shapes(module, traced.graph)
-        small = duplicate(traced.graph, self.left.get(key, LeftOut()))
-        parts = [self.watched(traced.graph, nodes, kind.__name__) for nodes in components(traced.graph, small)]
+        left = self.left.get(key, LeftOut())
+        small = duplicate(traced.graph, left)
+        found = [one for one in components(traced.graph, small, left.apart) if whole or not is_call(traced, one)]
+        parts = [self.watched(traced.graph, nodes, kind.__name__) for nodes in found]
         kept = [part for part in parts if part is not None]
         for part in kept:
             part.code = key
@@ -256,11 +278,16 @@ class Parts:
         part.calls += 1
         part.moved += traffic.bytes
         part.least += size(tensors) + size(found)
-        if part.calls == 1 and all(isinstance(one, torch.Tensor) for one in tensors):
+        if part.calls == 1 and not all(isinstance(one, torch.Tensor) for one in tensors):
+            if self.finds_small and part.steps:
+                known = self.left.setdefault(part.code, LeftOut())
+                known.apart |= taking_others(part.graph, tensors, part.steps)
+        elif part.calls == 1:
             part.tensors = [(list(one.shape), one.dtype) for one in tensors]
-            part.results = [one.dim() for one in ((found,) if isinstance(found, torch.Tensor) else found)]
             four = [one for one in tensors if one.dim() == 4]
             part.swapped = bool(four) and all(is_swapped(one) for one in four)
+            results = (found,) if isinstance(found, torch.Tensor) else found
+            part.results = [one.dim() == 4 and (part.swapped or is_swapped(one)) for one in results]
             if self.finds_small and part.steps:
                 found_here = left_out(part.graph, tensors, part.steps)
                 if found_here.steps:
@@ -345,6 +372,12 @@ def arranged(signature: inspect.Signature, arguments: tuple[Any, ...], keywords:
     return Arranged(tensors, ", ".join(words), tuple(form)) if tensors else None
 
 
+def is_call(traced: Any, nodes: list[torch.fx.Node]) -> bool:
+    """Whether steps are a call of one function, but for views."""
+    called = {traced.functions.get(node) for node in nodes if not moves_nothing([node])}
+    return len(called) == 1 and None not in called
+
+
 def fold_shapes(module: Any, graph: torch.fx.Graph) -> None:
     """Replaces the lengths of the module's own tensors by numbers: a part that asks for one does not need the tensor."""
     for node in list(graph.nodes):
@@ -382,8 +415,9 @@ def extracted(
     """Steps of a graph as a graph and a function of their own."""
     part = torch.fx.Graph()
     values: dict[torch.fx.Node, Any] = {}
-    for node in outer:
-        values[node] = part.placeholder(argument_name(node))
+    names = [argument_name(node) for node in outer]
+    for node, name in zip(outer, names, strict=True):
+        values[node] = part.placeholder(name if names.count(name) == 1 else node.name)
     for node in nodes:
         values[node] = part.node_copy(node, values.__getitem__)
     found = [values[node] for node in results]
@@ -399,6 +433,8 @@ def argument_name(node: torch.fx.Node) -> str:
         return str(node.target).rpartition(".")[2]
     if node.target is operator.getitem and node.all_input_nodes and isinstance(node.args[1], int):
         return f"{node.all_input_nodes[0].name}_{node.args[1]}"
+    if moves_nothing([node]) and isinstance(node.args[0], torch.fx.Node):
+        return argument_name(node.args[0])
     return node.name
 
 

@@ -26,6 +26,8 @@ class LeftOut:
     steps: set[str] = field(default_factory=set)
     #: Steps that ask for a length or a dtype, which a part and the steps that are left out both need.
     shared: set[str] = field(default_factory=set)
+    #: Steps that take something else than a tensor.
+    apart: set[str] = field(default_factory=set)
 
 
 def left_out(graph: torch.fx.Graph, tensors: tuple[torch.Tensor, ...], names: list[str]) -> LeftOut:
@@ -57,6 +59,14 @@ def left_out(graph: torch.fx.Graph, tensors: tuple[torch.Tensor, ...], names: li
             is_shared = sizes[node] is None and any(user in inside for user in node.users)
             (found.shared if is_shared else found.steps).add(name)
     return found
+
+
+def taking_others(graph: torch.fx.Graph, values: tuple[Any, ...], names: list[str]) -> set[str]:
+    """The steps of a part that take something else than a tensor, such as a shape; `values` are those of a call."""
+    given = [node for node in graph.nodes if node.op == "placeholder"]
+    others = {node for node, one in zip(given, values, strict=True) if not isinstance(one, torch.Tensor)}
+    steps = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
+    return {name for node, name in zip(steps, names, strict=True) if any(one in others for one in node.all_input_nodes)}
 
 
 def computed(graph: torch.fx.Graph, tensors: tuple[torch.Tensor, ...]) -> dict[torch.fx.Node, Any]:

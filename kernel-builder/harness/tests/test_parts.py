@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_inject_blocks import Attention as Branching
+from test_inject_blocks import inputs as branching_inputs
+from test_inject_blocks import norm_rotary
 from test_inject_code import Attention, Layer, angles
 from test_inject_objects import Processed, apply_pairs
 
@@ -167,3 +170,44 @@ def test_steps_that_compute_small_tensors_are_no_part() -> None:
     # Both sums are the same operation, though the order of the tensors differs.
     assert files.alike(added) == files.alike(last) != files.alike(norm)
     assert files.described([added, last]) == "2 of Modulated"
+
+
+def test_norms_of_heads_and_their_embedding_are_a_part_of_code_with_branches() -> None:
+    model, (x, tables) = Branching(), branching_inputs()
+    with torch.no_grad():
+        before = model(x, tables)
+        first = code.Parts(model)
+        with first:
+            assert torch.equal(model(x, tables), before)
+        parts = code.Parts(model, first.left)
+        with parts:
+            assert torch.equal(model(x, tables), before)
+    (part,) = [one for one in parts.found if one.calls]
+    assert (part.name, part.classes, part.calls) == ("attention", {"Attention": 1}, 1)
+    # The shape of the heads is no tensor: the views that take it stay in the code.
+    source = files.text(part, "attention", "It is a test.")
+    assert source is not None
+    assert "def attention(q, q_norm_weight, k, k_norm_weight, tables_0, tables_1):" in source
+    (q, k), tensors = run(source, "attention")
+    expected = norm_rotary(*(tensors[place] for place in (0, 2, 4, 5, 1, 3)))
+    for found_here, one in zip((q, k), expected, strict=True):
+        # As it lies in memory.
+        torch.testing.assert_close(found_here, one.transpose(1, 2))
+
+
+def test_a_view_that_others_use_as_well_is_no_result() -> None:
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.outer = nn.Linear(8, 24), nn.Linear(8, 8)
+
+        def forward(self, x: Any, given: Any) -> Any:
+            shift, scale, gate = self.inner(given).chunk(3, dim=-1)
+            x = nn.functional.layer_norm(x, (8,)) * (1 + scale[:, None]) + shift[:, None]
+            return self.outer(x) * gate[:, None]
+
+    parts = found(Shifted(), torch.randn(2, 5, 8), torch.randn(2, 8)).values()
+    sources = [files.text(part, "shifted", "It is a test.") or "" for part in parts]
+    assert [len(part.results) for part in parts] == [1, 1, 1]
+    assert not any("chunk(" in source for source in sources)
+    assert sum("1 + " in source for source in sources) == 1

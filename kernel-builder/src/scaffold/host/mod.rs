@@ -94,8 +94,9 @@ const OPERATORS: (&str, &str) = resource!("operators.py.j2");
 const PACKAGE: (&str, &str) = resource!("package.py.j2");
 const DISPATCH: (&str, &str) = resource!("dispatch.py.j2");
 /// What puts an operation into a model: a package of its own within the kernel's.
-pub(crate) const INJECT: [(&str, &str); 9] = [
+pub(crate) const INJECT: [(&str, &str); 11] = [
     resource!("inject/__init__.py"),
+    resource!("inject/blocks.py"),
     resource!("inject/functions.py"),
     resource!("inject/matching.py"),
     resource!("inject/modules.py"),
@@ -103,6 +104,7 @@ pub(crate) const INJECT: [(&str, &str); 9] = [
     resource!("inject/places.py"),
     resource!("inject/regions.py"),
     resource!("inject/rewriting.py"),
+    resource!("inject/text.py"),
     resource!("inject/trace.py"),
 ];
 const BUILD: (&str, &str) = resource!("build.toml.j2");

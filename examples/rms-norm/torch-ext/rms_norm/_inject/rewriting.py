@@ -2,8 +2,6 @@
 """Code with a part replaced: the graph, the function that the part becomes, and the text that the graph is compiled from."""
 
 import inspect
-import itertools
-import linecache
 import operator
 import re
 import types
@@ -13,21 +11,22 @@ from dataclasses import dataclass
 import torch
 import torch.fx
 
-from .matching import Way, merging
+from .matching import Result, Way, merging
 from .modules import has_hooks
 from .operation import Operation, fitting, serving
 from .places import Part
-from .trace import INJECTED, REST, Traced
+from .text import function_of
+from .trace import REST, Traced
 
 
 def replaced(
-    operation: Operation, graph: torch.fx.Graph, forms: dict[Way, frozenset[int]], nodes: list[torch.fx.Node]
+    operation: Operation, graph: torch.fx.Graph, forms: dict[Way, frozenset[int]], results: list[Result]
 ) -> Part | None:
-    """Makes the code call the operation in the place of the steps that lead to `nodes`; None if that is not possible.
+    """Makes the code call the operation in the place of the steps that lead to `results`; None if that is not possible.
 
     `forms` are ways to take the same steps, with the numbers of axes that each is right for.
     """
-    way = next(iter(forms))
+    way, nodes = next(iter(forms)), [one.node for one in results]
     order = {node: place for place, node in enumerate(graph.nodes)}
     steps = way.steps()
     last = max(steps, key=order.__getitem__)
@@ -39,7 +38,7 @@ def replaced(
     own = _own(graph, steps, names, nodes)
     if own is None:
         return None
-    replacement = _calling(operation, forms, [*steps, *names], own)
+    replacement = _calling(operation, forms, [*steps, *names], own, [one.swapped for one in results])
     with graph.inserting_after(last):
         called = graph.call_function(replacement)
     with graph.inserting_before(called):
@@ -124,9 +123,13 @@ class _Form:
 
 
 def _calling(
-    operation: Operation, ways: dict[Way, frozenset[int]], order: list[torch.fx.Node | str], own: types.FunctionType
+    operation: Operation,
+    ways: dict[Way, frozenset[int]],
+    order: list[torch.fx.Node | str],
+    own: types.FunctionType,
+    swapped: list[bool],
 ) -> types.FunctionType:
-    """A function of the tensors of some code, in this order, that calls the kernel where it can."""
+    """A function of the tensors of some code, in this order, that calls the kernel where it can. Results may be `swapped`."""
     forms: list[_Form] = []
     first = next(iter(ways))
     inputs = [first.tensors.index(one) for one in order]
@@ -139,7 +142,7 @@ def _calling(
         forms.append(_Form(places, fitting(operation, axes), ranks))
     is_plain = len(forms) == 1 and forms[0].places == tuple(range(len(order)))
     count, scalars, call, serves = len(first.steps()), first.scalars, operation.call, serving(operation, inputs)
-    split = merging(operation) if first.merged else None
+    split, is_as_it_is = merging(operation) if first.merged else None, not any(swapped)
 
     def fits(form: _Form, tensors) -> bool:
         # The first tensor is never left out.
@@ -150,6 +153,11 @@ def _calling(
             return shape[-1] % max(split) == 0
         return form.fits(tensors[:count])
 
+    def turned(found):
+        if isinstance(found, torch.Tensor):
+            return found.transpose(1, 2)
+        return tuple([one.transpose(1, 2) if swap else one for one, swap in zip(found, swapped)])
+
     def replacement(*tensors):
         if serves(tensors):
             for form in forms:
@@ -159,7 +167,8 @@ def _calling(
                         given[0] = given[0].unflatten(-1, split)
                     if not is_plain:
                         given = [None if place is None else given[place] for place in form.places]
-                    return call(*given, *scalars)
+                    found = call(*given, *scalars)
+                    return found if is_as_it_is else turned(found)
         elif isinstance(tensors[0], torch.fx.Proxy):
             # Another package looks at this code.
             return tensors[0].tracer.create_proxy("call_function", replacement, tensors, {})
@@ -207,17 +216,3 @@ def _passed(parameter: inspect.Parameter) -> str:
         parameter.KEYWORD_ONLY: f"{parameter.name}=",
     }
     return prefixes.get(parameter.kind, "") + parameter.name
-
-
-_COUNT = itertools.count()
-
-
-def function_of(source: str, values: dict[str, object], name: str) -> types.FunctionType:
-    """The function `forward` of a text, which tracebacks show."""
-    file = f"{INJECTED}{next(_COUNT)} {name}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec"), values)
-    found = values["forward"]
-    assert isinstance(found, types.FunctionType)
-    found.__qualname__ = name
-    return found

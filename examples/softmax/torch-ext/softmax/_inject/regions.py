@@ -6,7 +6,7 @@ A part is replaced if its results and those of the operation's reference agree i
 it. The rest of the code stays as it was written.
 """
 
-import itertools
+import contextlib
 import operator
 import types
 from dataclasses import dataclass, field
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import torch
 import torch.fx
 
-from .matching import MOST_COMPUTED, MOST_WAYS, Values, Way, results_of, ways_of
+from .blocks import blocks, joined
+from .matching import MOST_COMPUTED, MOST_WAYS, Known, Result, Values, Way, results_of, ways_of
 from .operation import Operation, drawn
 from .places import Part
 from .rewriting import compiled, replaced
@@ -47,18 +48,37 @@ def region(
     those are `known`.
     """
     try:
-        traced = trace(module, inner, left)
-        key = (inner, str(traced.graph), tuple(traced.within.items()), tuple(_shapes(module, traced.graph).items()))
-        if key in known:
-            return known[key]
-        parts, used = _parts(operation, module, traced)
-        if parts and used != set(traced.within):
-            # Submodules that are in no part are called as before.
-            others = {module.get_submodule(name) for name in traced.within if name not in used}
-            traced = trace(module, inner, left | others)
-            parts, _ = _parts(operation, module, traced)
+        return _replaced(operation, module, inner, trace(module, inner, left), left, known)
     except Unclear:
+        changed = []
+        for block, traced in blocks(module, inner, left):
+            with contextlib.suppress(Unclear):
+                changed.append((block, _replaced(operation, module, block.function, traced, left, known)))
+    found = [(block, one) for block, one in changed if one is not None]
+    if not found:
         return None
+    forward = joined(inner, [(block, one.forward) for block, one in found])
+    return Region(forward, [part for _, one in found for part in one.parts])
+
+
+def _replaced(
+    operation: Operation,
+    module: torch.nn.Module,
+    inner: types.FunctionType,
+    traced: Traced,
+    left: set[torch.nn.Module],
+    known: dict[tuple, Region | None],
+) -> Region | None:
+    """Traced code with parts replaced; None without such."""
+    key = (inner, str(traced.graph), tuple(traced.within.items()), tuple(_shapes(module, traced.graph).items()))
+    if key in known:
+        return known[key]
+    parts, used = _parts(operation, module, traced)
+    if parts and used != set(traced.within):
+        # Submodules that are in no part are called as before.
+        others = {module.get_submodule(name) for name in traced.within if name not in used}
+        traced = trace(module, inner, left | others)
+        parts, _ = _parts(operation, module, traced)
     known[key] = Region(compiled(traced, inner), parts) if parts else None
     return known[key]
 
@@ -92,18 +112,15 @@ def _next_part(operation: Operation, module: torch.nn.Module, traced: Traced) ->
     # Drawn anew: parameters of a new model are all alike.
     tensors = {name: drawn(shape, generator) for name, shape in _shapes(module, traced.graph).items()}
 
-    computed = 0
+    known = Known()
 
-    def results(way: Way) -> tuple[list[torch.fx.Node], frozenset[int]] | None:
-        nonlocal computed
-        values = Values(operation, traced.graph, tensors, way)
-        found = results_of(values) if all(values.same((2, 3) if operation.leading else (), 1.0)) else None
-        computed += values.elements
-        return found
+    def results(way: Way) -> tuple[list[Result], frozenset[int]] | None:
+        values = Values(operation, traced.graph, tensors, way, known)
+        return results_of(values) if all(values.same((2, 3) if operation.leading else (), 1.0)) else None
 
-    ways = itertools.islice(ways_of(operation, module, traced, tensors), MOST_WAYS)
+    ways = ways_of(operation, module, traced, tensors)
     for way in ways:
-        if computed > MOST_COMPUTED:
+        if known.ways > MOST_WAYS or known.elements > MOST_COMPUTED:
             break
         found = results(way)
         if found is None:

@@ -18,6 +18,7 @@ import torch
 import torch.fx
 
 from .modules import has_hooks
+from .text import INJECTED
 
 #: Names in code that do not show in a trace what they decide or change.
 _OPAQUE_NAMES = frozenset(
@@ -62,8 +63,6 @@ REST = "__rest__"
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 #: The name of this folder, which other packages have as well.
 _HERE = os.path.basename(os.path.dirname(os.path.abspath(__file__)))
-#: The beginning of the names of files that exist in memory only.
-INJECTED = "<inject "
 
 
 class Unclear(Exception):
@@ -79,9 +78,11 @@ class Traced:
     within: dict[str, type]
     #: The submodule that a step belongs to, where it does to one of these.
     owners: dict[torch.fx.Node, str]
+    #: The function that the code calls for a step, where it does.
+    functions: dict[torch.fx.Node, types.CodeType]
 
 
-def _is_clear(code: types.CodeType) -> bool:
+def is_clear(code: types.CodeType) -> bool:
     """Whether a trace of this code says all that it does, whatever its arguments."""
     if not _OPAQUE_NAMES.isdisjoint(code.co_names):
         return False
@@ -129,7 +130,7 @@ def is_plain(module: torch.nn.Module) -> bool:
     if instead is not None and not hasattr(instead, "injected"):
         return False
     own = type(module).forward
-    return isinstance(own, types.FunctionType) and not hasattr(own, "__wrapped__") and _is_clear(own.__code__)
+    return isinstance(own, types.FunctionType) and not hasattr(own, "__wrapped__") and is_clear(own.__code__)
 
 
 def _key(code: types.CodeType) -> tuple[str, int, str]:
@@ -139,9 +140,10 @@ def _key(code: types.CodeType) -> tuple[str, int, str]:
 class _Tracer(torch.fx.Tracer):
     """Records the code of a module."""
 
-    def __init__(self, left: set[torch.nn.Module]) -> None:
+    def __init__(self, left: set[torch.nn.Module], code: types.CodeType) -> None:
         super().__init__()
-        self.left = left
+        self.left, self.code = left, code
+        self.functions: dict[torch.fx.Node, types.CodeType] = {}
         self.within: dict[str, type] = {}
         self.owners: dict[torch.fx.Node, str] = {}
         self.entered: list[str] = []
@@ -181,6 +183,12 @@ class _Tracer(torch.fx.Tracer):
         node = super().create_node(*args, **kwargs)
         if self.entered and node.op != "call_module":
             self.owners[node] = self.entered[-1]
+        called, frame = None, sys._getframe(1)
+        while frame is not None and frame.f_code is not self.code:
+            called = called if frame.f_code.co_filename.startswith(_TORCH) else frame.f_code
+            frame = frame.f_back
+        if called is not None and frame is not None:
+            self.functions[node] = called
         return node
 
     def create_arg(self, a):
@@ -199,7 +207,7 @@ class _Tracer(torch.fx.Tracer):
         if is_inject or code.co_filename.startswith((_TORCH, INJECTED)) or _key(code) in self.seen:
             return
         self.seen.add(_key(code))
-        self.is_clear = self.is_clear and _is_clear(code)
+        self.is_clear = self.is_clear and is_clear(code)
 
 
 def trace(module: torch.nn.Module, inner: types.FunctionType, left: set[torch.nn.Module]) -> Traced:
@@ -208,12 +216,12 @@ def trace(module: torch.nn.Module, inner: types.FunctionType, left: set[torch.nn
     Raises:
         Unclear: if the trace may not say all that the code does.
     """
-    if not inner.__code__.co_filename.startswith(INJECTED) and not _is_clear(inner.__code__):
+    if not inner.__code__.co_filename.startswith(INJECTED) and not is_clear(inner.__code__):
         raise Unclear
     # The tracer calls the `forward` of the class.
     shell = object.__new__(type(type(module).__name__, (type(module),), {"forward": inner}))
     object.__setattr__(shell, "__dict__", vars(module))
-    tracer = _Tracer(left)
+    tracer = _Tracer(left, inner.__code__)
     tracer.seen.add(_key(inner.__code__))
     profiler = sys.getprofile()
     sys.setprofile(tracer.see)
@@ -231,7 +239,7 @@ def trace(module: torch.nn.Module, inner: types.FunctionType, left: set[torch.nn
             raise Unclear
         if REST in node.kwargs and node.op != "call_module":
             raise Unclear
-    return Traced(graph, tracer.within, tracer.owners)
+    return Traced(graph, tracer.within, tracer.owners, tracer.functions)
 
 
 def _restore(profiler) -> None:

@@ -15,8 +15,8 @@ from .modules import numbers, values_of
 from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn
 from .trace import Traced
 
-#: Ways to take an operation's tensors from the code that are tried, for each module, and sets of steps that are looked at for
-#: that.
+#: Ways to take an operation's activations from the code that are tried, for each module, and sets of steps that are looked at
+#: for that.
 MOST_WAYS = 3000
 #: Elements of the tensors that are computed for all ways of a search. It ends at the first way after that.
 MOST_COMPUTED = 1 << 31
@@ -39,6 +39,15 @@ class Way:
         return [one for one in self.tensors if isinstance(one, torch.fx.Node)]
 
 
+@dataclass(frozen=True)
+class Result:
+    """A step of the code that a result of the operation replaces."""
+
+    node: torch.fx.Node
+    #: Whether the second and third axis of the operation's result are swapped there.
+    swapped: bool
+
+
 def _is_activation(operation: Operation, place: int) -> bool:
     """Whether an input comes from the code; one of a single axis is a parameter."""
     axes = operation.inputs[place].axes
@@ -55,6 +64,7 @@ def ways_of(
         for node in traced.graph.nodes
         if node.op in ("placeholder", "call_module", "call_function", "call_method")
         and not (node.op == "placeholder" and str(node.target).startswith("*"))
+        and not _is_no_tensor(node)
         and any(_is_computed(user) for user in node.users)
     ]
     known: dict[str, float | int | bool] = {}
@@ -167,13 +177,31 @@ def merging(operation: Operation) -> tuple[int, int] | None:
     return split if sorted(split)[0] == -1 and sorted(split)[1] > 0 else None
 
 
+class Known:
+    """Values that ways of one search have in common: those of the code, and the results of the reference."""
+
+    def __init__(self) -> None:
+        self.steps: tuple | None = None
+        self.values: dict[tuple, dict[torch.fx.Node, object]] = {}
+        self.results: dict[tuple, list[torch.Tensor]] = {}
+        #: Ways to take the activations, and elements of the tensors that were computed for them.
+        self.ways = self.elements = 0
+
+    def begin(self, steps: tuple) -> None:
+        """Forgets the values of other steps."""
+        if steps != self.steps:
+            self.steps, self.ways = steps, self.ways + 1
+            self.values.clear()
+
+
 class Values:
     """The values of the steps of some code, with an operation's tensors drawn."""
 
-    def __init__(self, operation: Operation, graph: torch.fx.Graph, tensors: dict[str, torch.Tensor], way: Way) -> None:
-        self.operation, self.graph, self.tensors, self.way = operation, graph, tensors, way
-        #: Elements of the tensors that were computed.
-        self.elements = 0
+    def __init__(
+        self, operation: Operation, graph: torch.fx.Graph, tensors: dict[str, torch.Tensor], way: Way, known: Known
+    ) -> None:
+        self.operation, self.graph, self.tensors, self.way, self.known = operation, graph, tensors, way, known
+        known.begin((way.merged, *way.steps()))
         #: The lengths of axes that parameters decide.
         self.lengths = dict(operation.fixed)
         for wanted, source in zip(operation.inputs, way.tensors, strict=True):
@@ -200,14 +228,21 @@ class Values:
                 passed.append(tensors[source])
             else:
                 passed.append(None)
+        sources = tuple(None if isinstance(one, torch.fx.Node) else (one,) for one in way.tensors)
+        # Parameters have other dtypes as other tensors of the operation.
+        key = (tuple(lengths.items()), leading, scale, dtype, None if dtype is None else sources)
         with torch.no_grad():
-            expected = self.operation.returned(self.operation.reference(*passed, *way.scalars))
-            values = _evaluated(self.graph, given, tensors)
-        self.elements += sum(one.numel() for one in values.values() if isinstance(one, torch.Tensor))
-        return values, expected
+            if (*key, sources, way.scalars) not in self.known.results:
+                found = self.operation.returned(self.operation.reference(*passed, *way.scalars))
+                self.known.results[(*key, sources, way.scalars)] = found
+            if key not in self.known.values:
+                self.known.values[key] = _evaluated(self.graph, given, tensors)
+                found = self.known.values[key].values()
+                self.known.elements += sum(one.numel() for one in found if isinstance(one, torch.Tensor))
+        return self.known.values[key], self.known.results[(*key, sources, way.scalars)]
 
-    def same(self, leading: tuple[int, ...], scale: float) -> list[list[torch.fx.Node]]:
-        """For each result, the steps that are equal to it."""
+    def same(self, leading: tuple[int, ...], scale: float) -> list[list[Result]]:
+        """For each result, the steps that are equal to it, as it is or with its second and third axis swapped."""
         try:
             with Exact():
                 values, expected = self.computed(leading, scale)
@@ -221,15 +256,35 @@ class Values:
             apart = difference(value, wanted)
             return apart is not None and apart <= TOLERANCE
 
-        return [
-            [node for node, value in values.items() if node not in taken and equals(value, wanted)]
+        forms = [
+            [
+                (wanted, False),
+                *([(wanted.transpose(1, 2), True)] if wanted.dim() == 4 and not self.operation.leading else []),
+            ]
             for wanted in expected
+        ]
+        return [
+            [
+                Result(node, swapped)
+                for node, value in values.items()
+                for one, swapped in wanted
+                if node not in taken and equals(value, one)
+            ]
+            for wanted in forms
         ]
 
 
 def _is_computed(node: torch.fx.Node) -> bool:
     """Whether a step is one of PyTorch's functions, and no part that is replaced already."""
     return node.op in ("call_function", "call_method") and not hasattr(node.target, "replaces")
+
+
+def _is_no_tensor(node: torch.fx.Node) -> bool:
+    """Whether a step is known to be something else than a tensor."""
+    if node.target is getattr:
+        return node.args[1] in ("shape", "dtype", "device")
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return node.op in ("call_function", "call_method") and name in ("size", "dim", "chunk", "split", "unbind")
 
 
 def _evaluated(
@@ -255,15 +310,15 @@ def _evaluated(
     return values
 
 
-def results_of(values: Values) -> tuple[list[torch.fx.Node], frozenset[int]] | None:
+def results_of(values: Values) -> tuple[list[Result], frozenset[int]] | None:
     """For each result the step that it replaces, and the numbers of axes of the first tensor for which it may."""
     operation = values.operation
-    chosen: list[set[torch.fx.Node]] | None = None
+    chosen: list[set[Result]] | None = None
     ranks: set[int] = set()
     # The numbers of axes with which linear layers are called most come first: they decide.
     leadings = sorted(LEADING, key=lambda one: len(one) != 2) if operation.leading else LEADING[:1]
     for leading in leadings:
-        alike: list[set[torch.fx.Node]] | None = None
+        alike: list[set[Result]] | None = None
         for scale in SCALES:
             found = [set(nodes) for nodes in values.same(leading, scale)]
             alike = (
@@ -279,11 +334,11 @@ def results_of(values: Values) -> tuple[list[torch.fx.Node], frozenset[int]] | N
         ranks.add(len(operation.inputs[0].axes) - values.way.merged + len(leading) - operation.leading)
     if chosen is None:
         return None
-    fitting = [{node for node in nodes if _keeps_dtypes(values, place, node)} for place, nodes in enumerate(chosen)]
+    fitting = [{one for one in found if _keeps_dtypes(values, place, one.node)} for place, found in enumerate(chosen)]
     if not all(fitting):
         return None
     order = {node: place for place, node in enumerate(values.graph.nodes)}
-    return [max(nodes, key=order.__getitem__) for nodes in fitting], frozenset(ranks)
+    return [max(found, key=lambda one: order[one.node]) for found in fitting], frozenset(ranks)
 
 
 def _keeps_dtypes(values: Values, place: int, node: torch.fx.Node) -> bool:

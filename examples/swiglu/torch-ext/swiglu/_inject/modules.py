@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import torch
 
-from .operation import LEADING, SCALES, TOLERANCE, Exact, Input, Operation, difference, drawn, serving
+from .operation import LEADING, SCALES, TOLERANCE, Exact, Input, Operation, difference, drawn
 from .places import before, depth
+from .text import function_of
 
 #: Ways to bind a module's parameters that are tried.
 _MOST_WAYS = 64
@@ -252,29 +253,60 @@ def _difference(operation: Operation, twin: torch.nn.Module, bound: _Bound, x: t
 
 
 def replacement(operation: Operation, module: torch.nn.Module, verdict: Verdict) -> types.FunctionType:
-    """A `forward` that calls the operation. It becomes a method, so that a copy of the module calls its own."""
-    bound, ranks, modes, name = verdict.bound, verdict.ranks, verdict.modes, _called_with(module)
-    assert bound is not None and name is not None
-    call, scalars, serves = operation.call, bound.scalars, serving(operation)
-    # Looked up once: a call should take little time on the host.
-    names = [source[0] for source in bound.tensors if isinstance(source, tuple) and source[1] == 0]
-    is_plain = len(names) == len(bound.tensors)
-    own, level = type(module).forward, depth(module)
+    """A `forward` that calls the operation. It becomes a method, so that a copy of the module calls its own.
 
-    def forward(self, *arguments, **keywords):
-        if len(arguments) == 1 and not keywords:
-            first = arguments[0]
+    It is made from text that asks for no more than this operation needs, since a call should take little time on the host.
+    """
+    bound, first, own = verdict.bound, _called_with(module), type(module).forward
+    assert bound is not None and first is not None
+    level, tensors = depth(module), _tensors(module)
+    values: dict[str, object] = {
+        "_Tensor": torch.Tensor,
+        "_dtypes": operation.dtypes,
+        "_devices": operation.devices,
+        "_ranks": verdict.ranks,
+        "_is_grad_enabled": torch.is_grad_enabled,
+        "_given": lambda self, first: _given(bound, self, first),
+        "_call": operation.call,
+        "_own": own,
+        "_before": lambda self: before(self, level),
+    }
+    is_on_gpu = operation.devices == {"cuda"}
+    device = "get_device()" if is_on_gpu else "device"
+    serves = [
+        f"{first}.dtype in _dtypes",
+        f"{first}.dim() in _ranks",
+        f"{first}.is_cuda" if is_on_gpu else f"{first}.device.type in _devices",
+    ]
+    if len(verdict.modes) == 1:
+        serves.append(f"self.training is {next(iter(verdict.modes))}")
+    lines: list[str] = []
+    names = [f"_{place}" for place in range(len(bound.tensors))]
+    for place, (name, source, wanted) in enumerate(zip(names, bound.tensors, operation.inputs[1:], strict=True)):
+        if source is None:
+            lines.append(f"{name} = None")
+            continue
+        if isinstance(source, tuple) and source[1] == 0:
+            kind = "_parameters" if source[0] in module._parameters else "_buffers"
+            lines.append(f"{name} = self.{kind}.get({source[0]!r})")
+            serves.append(f"{name} is not None")
         else:
-            first = keywords.get(name) if len(keywords) == 1 and not arguments else None
-        if isinstance(first, torch.Tensor) and first.dim() in ranks and self.training in modes:
-            if is_plain:
-                parameters, buffers = self._parameters, self._buffers
-                tensors = [parameters[one] if one in parameters else buffers[one] for one in names]
-            else:
-                tensors = _given(bound, self, first)
-            if serves((first, *tensors)):
-                return call(first.contiguous(), *tensors, *scalars)
-        kept = before(self, level)
-        return own(self, *arguments, **keywords) if kept is None else kept(*arguments, **keywords)
-
-    return forward
+            lines.append(f"{name} = _given(self, {first})[{place}]")
+        values[f"_dtype{name}"] = wanted.dtype
+        dtype = f"{first}.dtype" if wanted.dtype is None else f"_dtype{name}"
+        serves.append(f"{name}.dtype == {dtype} and {name}.{device} == {first}.{device}")
+    if not operation.differentiable:
+        used = [first, *(name for name, source in zip(names, bound.tensors, strict=True) if source is not None)]
+        serves.append(f"not (_is_grad_enabled() and ({' or '.join(f'{one}.requires_grad' for one in used)}))")
+    is_alone = len(inspect.signature(own).parameters) == 2
+    others = "" if is_alone else ", *_others, **_keywords"
+    text = [
+        f"def forward(self, {first}{others}):",
+        f"    if isinstance({first}, _Tensor){'' if is_alone else ' and not _others and not _keywords'}:",
+        *(f"        {line}" for line in lines),
+        f"        if {' and '.join(serves)}:",
+        f"            return _call({', '.join([f'{first}.contiguous()', *names, *map(repr, bound.scalars)])})",
+        "    _kept = _before(self)",
+        f"    return _own(self, {first}{others}) if _kept is None else _kept({first}{others})",
+    ]
+    return function_of("\n".join(text), values, f"{type(module).__qualname__}.forward")
