@@ -15,11 +15,14 @@ from .modules import numbers, values_of
 from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn
 from .trace import Traced
 
-#: Ways to take an operation's activations from the code that are tried, for each module, and sets of steps that are looked at
-#: for that.
-MOST_WAYS = 3000
-#: Elements of the tensors that are computed for all ways of a search. It ends at the first way after that.
+#: A search ends after so many ways to take an operation's tensors from the code, for which the code was computed so many times,
+#: with so many elements.
+MOST_WAYS = 100000
+MOST_TIMES = 3000
 MOST_COMPUTED = 1 << 31
+#: Values of the code that are kept.
+_MOST_KEPT = 32
+#: Sets of steps that are looked at.
 _MOST_SETS = 20000
 _MOST_CUTS = 400
 _MOST_UNIONS = 500000
@@ -55,9 +58,16 @@ def _is_activation(operation: Operation, place: int) -> bool:
 
 
 def ways_of(
-    operation: Operation, module: torch.nn.Module, traced: Traced, tensors: dict[str, torch.Tensor]
+    operation: Operation,
+    module: torch.nn.Module,
+    traced: Traced,
+    tensors: dict[str, torch.Tensor],
+    changing: list[frozenset[int]],
 ) -> Iterator[Way]:
-    """Every way to take the operation's tensors from the code; steps that come early are taken first."""
+    """Every way to take the operation's tensors from the code; steps that come early are taken first.
+
+    For each result, `changing` are the inputs that change it.
+    """
     activations = [place for place in range(len(operation.inputs)) if _is_activation(operation, place)]
     steps = [
         node
@@ -67,12 +77,12 @@ def ways_of(
         and not _is_no_tensor(node)
         and any(_is_computed(user) for user in node.users)
     ]
-    known: dict[str, float | int | bool] = {}
+    values: dict[str, float | int | bool] = {}
     for name in traced.within:
-        known.update(numbers(module.get_submodule(name)))
-    known.update(numbers(module))
+        values.update(numbers(module.get_submodule(name)))
+    values.update(numbers(module))
     constants = [one for node in traced.graph.nodes for one in node.args if isinstance(one, float | int)]
-    known.update({f"constant {place}": one for place, one in enumerate(constants)})
+    values.update({f"constant {place}": one for place, one in enumerate(constants)})
 
     def sources(place: int) -> list[str | None]:
         wanted = operation.inputs[place]
@@ -80,9 +90,9 @@ def ways_of(
         return [*found, None] if wanted.optional else found
 
     others = [place for place in range(len(operation.inputs)) if place not in activations]
-    choices = [sources(place) for place in others] + [values_of(*one, known) for one in operation.scalars]
+    choices = [sources(place) for place in others] + [values_of(*one, values) for one in operation.scalars]
     merged = (False, True) if merging(operation) is not None else (False,)
-    depending = _depending(operation)
+    depending = [frozenset(place for place in one if place in activations) for one in changing]
     order = {node: place for place, node in enumerate(steps)}
     sets = [sorted(order[node] for node in one) for one in _sets(traced.graph, set(steps), depending, len(activations))]
     for found in sorted(sets, key=lambda one: (max(one), sum(one)))[:_MOST_SETS]:
@@ -145,8 +155,8 @@ def _needed(graph: torch.fx.Graph, steps: list[torch.fx.Node]) -> set[frozenset[
     return found
 
 
-def _depending(operation: Operation) -> list[frozenset[int]]:
-    """For each result of the operation, the places of the activations that change it."""
+def _changing(operation: Operation) -> list[frozenset[int]]:
+    """For each result of the operation, the places of the inputs that change it."""
     generator, lengths = torch.Generator().manual_seed(3), dict(operation.fixed)
     leading = (2,) if operation.leading else ()
     shapes = [operation.shape(one.axes, leading, lengths) for one in operation.inputs]
@@ -160,11 +170,10 @@ def _depending(operation: Operation) -> list[frozenset[int]]:
     before = results(tensors)
     found: list[set[int]] = [set() for _ in before]
     for place, shape in enumerate(shapes):
-        if _is_activation(operation, place):
-            after = results([*tensors[:place], drawn(shape, generator), *tensors[place + 1 :]])
-            for one, two, places in zip(before, after, found, strict=True):
-                if not torch.equal(one, two):
-                    places.add(place)
+        after = results([*tensors[:place], drawn(shape, generator), *tensors[place + 1 :]])
+        for one, two, places in zip(before, after, found, strict=True):
+            if not torch.equal(one, two):
+                places.add(place)
     return [frozenset(one) for one in found]
 
 
@@ -180,18 +189,28 @@ def merging(operation: Operation) -> tuple[int, int] | None:
 class Known:
     """Values that ways of one search have in common: those of the code, and the results of the reference."""
 
-    def __init__(self) -> None:
-        self.steps: tuple | None = None
+    def __init__(self, operation: Operation) -> None:
+        #: For each result, the inputs that change it.
+        self.changing = _changing(operation)
+        self.given: dict[tuple, list[torch.Tensor]] = {}
         self.values: dict[tuple, dict[torch.fx.Node, object]] = {}
         self.results: dict[tuple, list[torch.Tensor]] = {}
-        #: Ways to take the activations, and elements of the tensors that were computed for them.
-        self.ways = self.elements = 0
+        #: Whether some step is equal to a result, for the tensors that change it.
+        self.alike: dict[tuple, bool] = {}
+        #: How many times the code was computed, and elements of the tensors there.
+        self.times = self.elements = 0
 
-    def begin(self, steps: tuple) -> None:
-        """Forgets the values of other steps."""
-        if steps != self.steps:
-            self.steps, self.ways = steps, self.ways + 1
-            self.values.clear()
+    def computed(
+        self, key: tuple, graph: torch.fx.Graph, given: dict[torch.fx.Node, object], tensors: dict[str, torch.Tensor]
+    ) -> dict[torch.fx.Node, object]:
+        """The values of the steps that follow from the given ones."""
+        if key not in self.values:
+            if len(self.values) > _MOST_KEPT:
+                self.values.clear()
+            self.values[key] = _evaluated(graph, given, tensors)
+            self.times += 1
+            self.elements += sum(one.numel() for one in self.values[key].values() if isinstance(one, torch.Tensor))
+        return self.values[key]
 
 
 class Values:
@@ -201,7 +220,6 @@ class Values:
         self, operation: Operation, graph: torch.fx.Graph, tensors: dict[str, torch.Tensor], way: Way, known: Known
     ) -> None:
         self.operation, self.graph, self.tensors, self.way, self.known = operation, graph, tensors, way, known
-        known.begin((way.merged, *way.steps()))
         #: The lengths of axes that parameters decide.
         self.lengths = dict(operation.fixed)
         for wanted, source in zip(operation.inputs, way.tensors, strict=True):
@@ -209,43 +227,68 @@ class Values:
                 self.lengths.update(zip(wanted.axes, tensors[source].shape, strict=True))
 
     def computed(
-        self, leading: tuple[int, ...], scale: float, dtype: torch.dtype | None = None
+        self,
+        leading: tuple[int, ...],
+        scale: float,
+        dtype: torch.dtype | None = None,
+        only: frozenset[int] | None = None,
     ) -> tuple[dict[torch.fx.Node, object], list[torch.Tensor]]:
-        """The value of each step that follows from the operation's tensors, and the results of the reference."""
-        generator, lengths, way = torch.Generator().manual_seed(1), dict(self.lengths), self.way
+        """The value of each step that follows from the operation's tensors, and the results of the reference.
+
+        With `only`, the steps follow from these of the tensors.
+        """
+        way, known = self.way, self.known
         usual = torch.float64 if dtype is None else dtype
         kinds = [usual if dtype is None else one for one in self.operation.dtypes_of(usual)]
+        key = (tuple(self.lengths.items()), leading, scale, dtype)
+        if key not in known.given:
+            generator, lengths = torch.Generator().manual_seed(1), dict(self.lengths)
+            shapes = [self.operation.shape(one.axes, leading, lengths) for one in self.operation.inputs]
+            known.given[key] = [drawn(one, generator, scale).to(kind) for one, kind in zip(shapes, kinds, strict=True)]
         tensors = {name: one.to(usual) for name, one in self.tensors.items()}
         given: dict[torch.fx.Node, object] = {}
         passed: list[torch.Tensor | None] = []
-        for wanted, source, kind in zip(self.operation.inputs, way.tensors, kinds, strict=True):
+        for place, (source, kind) in enumerate(zip(way.tensors, kinds, strict=True)):
             if isinstance(source, torch.fx.Node):
-                tensor = drawn(self.operation.shape(wanted.axes, leading, lengths), generator, scale).to(kind)
-                given[source] = tensor.flatten(-2) if way.merged else tensor
-                passed.append(tensor)
+                passed.append(known.given[key][place])
+                if only is None or place in only:
+                    given[source] = known.given[key][place].flatten(-2) if way.merged else known.given[key][place]
             elif source is not None:
                 tensors[source] = self.tensors[source].to(kind)
                 passed.append(tensors[source])
             else:
                 passed.append(None)
         sources = tuple(None if isinstance(one, torch.fx.Node) else (one,) for one in way.tensors)
-        # Parameters have other dtypes as other tensors of the operation.
-        key = (tuple(lengths.items()), leading, scale, dtype, None if dtype is None else sources)
         with torch.no_grad():
-            if (*key, sources, way.scalars) not in self.known.results:
+            if (key, sources, way.scalars) not in known.results:
                 found = self.operation.returned(self.operation.reference(*passed, *way.scalars))
-                self.known.results[(*key, sources, way.scalars)] = found
-            if key not in self.known.values:
-                self.known.values[key] = _evaluated(self.graph, given, tensors)
-                found = self.known.values[key].values()
-                self.known.elements += sum(one.numel() for one in found if isinstance(one, torch.Tensor))
-        return self.known.values[key], self.known.results[(*key, sources, way.scalars)]
+                known.results[key, sources, way.scalars] = found
+            # Parameters may have other dtypes than other tensors of the operation.
+            of = (key, tuple(given), way.merged, None if dtype is None else sources)
+            values = known.computed(of, self.graph, given, tensors)
+        return values, known.results[key, sources, way.scalars]
 
-    def same(self, leading: tuple[int, ...], scale: float) -> list[list[Result]]:
-        """For each result, the steps that are equal to it, as it is or with its second and third axis swapped."""
+    def may_be_same(self, leading: tuple[int, ...]) -> bool:
+        """Whether for each result some step is equal to it, with nothing but the tensors that change it."""
+        way, known = self.way, self.known
+        for number, places in enumerate(known.changing):
+            key = (number, tuple(way.tensors[place] for place in sorted(places)), way.scalars, way.merged)
+            if key not in known.alike:
+                known.alike[key] = bool(self.same(leading, 1.0, number, places)[0])
+            if not known.alike[key]:
+                return False
+        return True
+
+    def same(
+        self, leading: tuple[int, ...], scale: float, number: int | None = None, only: frozenset[int] | None = None
+    ) -> list[list[Result]]:
+        """For each result, the steps that are equal to it, as it is or with its second and third axis swapped.
+
+        With a `number`, for this result alone; `only` is as in `computed`.
+        """
         try:
             with Exact():
-                values, expected = self.computed(leading, scale)
+                values, expected = self.computed(leading, scale, only=only)
         except Exception:  # Whatever the reference says of an input that it does not take.
             return [[]]
         taken = self.way.steps()
@@ -261,7 +304,7 @@ class Values:
                 (wanted, False),
                 *([(wanted.transpose(1, 2), True)] if wanted.dim() == 4 and not self.operation.leading else []),
             ]
-            for wanted in expected
+            for wanted in (expected if number is None else expected[number : number + 1])
         ]
         return [
             [

@@ -17,6 +17,8 @@ TOLERANCE = 1e-10
 #: Leading axes that are tried, and lengths of axes that no parameter decides.
 LEADING = ((), (2,), (2, 3), (2, 3, 4))
 LENGTHS = (24, 6, 10, 14, 18)
+#: The length of the first axis of an operation with a fixed number of axes: there are many elements with the others.
+FIRST = 2
 #: Sizes of drawn values.
 SCALES = (1.0, 1e-3, 1e3)
 
@@ -70,7 +72,8 @@ class Operation:
             if axis not in lengths:
                 used = set(lengths.values())
                 least, multiple = self.limits.get(axis, (1, 1))
-                found = next((one for one in LENGTHS if one not in used), 5)
+                is_first = not self.leading and len(axes) > 2 and axis == self.inputs[0].axes[0]
+                found = FIRST if is_first else next((one for one in LENGTHS if one not in used), 5)
                 lengths[axis] = self.fixed.get(axis) or -(-max(found, least) // multiple) * multiple
         found = tuple(lengths[axis] for axis in tail)
         return leading + found if self.is_leading(axes) else found
