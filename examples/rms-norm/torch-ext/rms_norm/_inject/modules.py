@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .operation import LEADING, SCALES, TOLERANCE, Exact, Input, Operation, difference, drawn
+from .operation import LEADING, SCALES, TOLERANCE, Exact, Input, Operation, conditions, difference, drawn
 from .places import before, depth
 from .text import function_of
 
@@ -259,53 +259,38 @@ def replacement(operation: Operation, module: torch.nn.Module, verdict: Verdict)
     """
     bound, first, own = verdict.bound, _called_with(module), type(module).forward
     assert bound is not None and first is not None
-    level, tensors = depth(module), _tensors(module)
-    values: dict[str, object] = {
+    level = depth(module)
+    names = {0: first} | {place: f"_{place}" for place, source in enumerate(bound.tensors, 1) if source is not None}
+    serves, values = conditions(operation, names)
+    values |= {
         "_Tensor": torch.Tensor,
-        "_dtypes": operation.dtypes,
-        "_devices": operation.devices,
         "_ranks": verdict.ranks,
-        "_is_grad_enabled": torch.is_grad_enabled,
         "_given": lambda self, first: _given(bound, self, first),
         "_call": operation.call,
         "_own": own,
         "_before": lambda self: before(self, level),
     }
-    is_on_gpu = operation.devices == {"cuda"}
-    device = "get_device()" if is_on_gpu else "device"
-    serves = [
-        f"{first}.dtype in _dtypes",
-        f"{first}.dim() in _ranks",
-        f"{first}.is_cuda" if is_on_gpu else f"{first}.device.type in _devices",
-    ]
+    values |= {f"_scalar_{number}": value for number, value in enumerate(bound.scalars)}
     if len(verdict.modes) == 1:
-        serves.append(f"self.training is {next(iter(verdict.modes))}")
+        serves.insert(0, f"self.training is {next(iter(verdict.modes))}")
     lines: list[str] = []
-    names = [f"_{place}" for place in range(len(bound.tensors))]
-    for place, (name, source, wanted) in enumerate(zip(names, bound.tensors, operation.inputs[1:], strict=True)):
-        if source is None:
-            lines.append(f"{name} = None")
-            continue
+    for place, source in enumerate(bound.tensors, 1):
         if isinstance(source, tuple) and source[1] == 0:
             kind = "_parameters" if source[0] in module._parameters else "_buffers"
-            lines.append(f"{name} = self.{kind}.get({source[0]!r})")
-            serves.append(f"{name} is not None")
-        else:
-            lines.append(f"{name} = _given(self, {first})[{place}]")
-        values[f"_dtype{name}"] = wanted.dtype
-        dtype = f"{first}.dtype" if wanted.dtype is None else f"_dtype{name}"
-        serves.append(f"{name}.dtype == {dtype} and {name}.{device} == {first}.{device}")
-    if not operation.differentiable:
-        used = [first, *(name for name, source in zip(names, bound.tensors, strict=True) if source is not None)]
-        serves.append(f"not (_is_grad_enabled() and ({' or '.join(f'{one}.requires_grad' for one in used)}))")
+            lines.append(f"_{place} = self.{kind}.get({source[0]!r})")
+            serves.insert(0, f"_{place} is not None")
+        elif source is not None:
+            lines.append(f"_{place} = _given(self, {first})[{place - 1}]")
+    passed = [f"{first}.contiguous()", *(names.get(place, "None") for place in range(1, len(bound.tensors) + 1))]
+    passed += [f"_scalar_{number}" for number in range(len(bound.scalars))]
     is_alone = len(inspect.signature(own).parameters) == 2
-    others = "" if is_alone else ", *_others, **_keywords"
+    others, only = ("", "") if is_alone else (", *_others, **_keywords", " and not _others and not _keywords")
     text = [
         f"def forward(self, {first}{others}):",
-        f"    if isinstance({first}, _Tensor){'' if is_alone else ' and not _others and not _keywords'}:",
+        f"    if isinstance({first}, _Tensor) and {first}.dim() in _ranks{only}:",
         *(f"        {line}" for line in lines),
         f"        if {' and '.join(serves)}:",
-        f"            return _call({', '.join([f'{first}.contiguous()', *names, *map(repr, bound.scalars)])})",
+        f"            return _call({', '.join(passed)})",
         "    _kept = _before(self)",
         f"    return _own(self, {first}{others}) if _kept is None else _kept({first}{others})",
     ]

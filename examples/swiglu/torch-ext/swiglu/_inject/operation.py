@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .text import function_of
+
 #: Dtypes that count as float64 while code is compared with a reference.
 _ROUNDED = (torch.float32, torch.float16, torch.bfloat16)
 #: The most a result may differ from the reference, as a share of the largest result.
@@ -87,43 +89,49 @@ class Operation:
         return [found] if isinstance(found, torch.Tensor) else list(found)
 
 
+def conditions(operation: Operation, names: dict[int, str]) -> tuple[list[str], dict[str, object]]:
+    """What must hold for the kernel to take tensors, as text, and the values of the names in it.
+
+    `names` are those of the tensors, by their places in the operation. They ask for no more than this operation needs, since they
+    are asked at each call of a model.
+    """
+    first, is_on_gpu = names[0], operation.devices == {"cuda"}
+    values: dict[str, object] = {"_dtypes": operation.dtypes, "_is_grad_enabled": torch.is_grad_enabled}
+    found = [f"{first}.dtype in _dtypes"]
+    if is_on_gpu:
+        found.append(f"{first}.is_cuda")
+    else:
+        values["_devices"] = operation.devices
+        found.append(f"{first}.device.type in _devices")
+    device = "get_device()" if is_on_gpu else "device"
+    for place, name in names.items():
+        if place:
+            wanted = operation.inputs[place].dtype
+            values[f"_dtype_{place}"] = wanted
+            dtype = f"{first}.dtype" if wanted is None else f"_dtype_{place}"
+            found.append(f"{name}.dtype == {dtype} and {name}.{device} == {first}.{device}")
+    if not operation.differentiable:
+        found.append(f"not (_is_grad_enabled() and ({' or '.join(f'{one}.requires_grad' for one in names.values())}))")
+    return found, values
+
+
 def serving(
     operation: Operation, places: Sequence[int] | None = None
 ) -> Callable[[Sequence[torch.Tensor | None]], bool]:
-    """A function that says whether the kernel takes some tensors. It is called at each call of a model, so it is quick.
+    """A function that says whether the kernel takes some tensors.
 
     The tensors are those of the operation, or those of these places in it, of which one is the first.
     """
-    dtypes, devices, differentiable = operation.dtypes, operation.devices, operation.differentiable
-    is_grad_enabled = torch.is_grad_enabled
     order = range(len(operation.inputs)) if places is None else places
-    kinds = [operation.inputs[place].dtype for place in order]
-    start = order.index(0)
-    is_mixed = any(one is not None for one in kinds)
-
-    def serves(tensors: Sequence[torch.Tensor | None]) -> bool:
-        first = tensors[start]
-        if not isinstance(first, torch.Tensor):
-            return False
-        dtype, device = first.dtype, first.device
-        if dtype not in dtypes or device.type not in devices:
-            return False
-        if is_mixed:
-            for one, kind in zip(tensors, kinds, strict=True):
-                if one is not None and (one.dtype != (kind or dtype) or one.device != device):
-                    return False
-        else:
-            for one in tensors:
-                if one is not None and (one.dtype != dtype or one.device != device):
-                    return False
-        if differentiable or not is_grad_enabled():
-            return True
-        for one in tensors:
-            if one is not None and one.requires_grad:
-                return False
-        return True
-
-    return serves
+    names = {place: f"_{place}" for place in order}
+    found, values = conditions(operation, names)
+    are_tensors = [f"isinstance({name}, _Tensor)" for name in names.values()]
+    text = [
+        "def forward(tensors):",
+        f"    {', '.join(names.values())}, = tensors",
+        f"    return {' and '.join([*are_tensors, *found])}",
+    ]
+    return function_of("\n".join(text), {"_Tensor": torch.Tensor, **values}, "serves")
 
 
 def fitting(operation: Operation, axes: list[tuple[str, ...]]) -> Callable[[Sequence[torch.Tensor]], bool]:
