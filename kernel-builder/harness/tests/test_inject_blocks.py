@@ -112,6 +112,21 @@ def test_results_with_the_length_before_the_heads_are_swapped() -> None:
     assert cache["k"].shape == (2, 2, 5, 8)
 
 
+def test_tables_of_one_sequence_serve_a_batch() -> None:
+    model, kernel = Attention().eval(), norms()
+    x, (cos, sin) = inputs()
+    tables = cos[:1], sin[:1]
+    expected = model(x, tables)
+    kernel.into(model)
+    torch.testing.assert_close(model(x, tables), expected)
+    torch.testing.assert_close(model(x[:1], tables), expected[:1])
+    assert kernel.calls == 2
+    # Tables of another length than the positions are the code's own, which refuses them.
+    with pytest.raises(RuntimeError):
+        model(x, (cos[:, :3], sin[:, :3]))
+    assert kernel.calls == 2
+
+
 def test_what_the_code_reads_later_may_still_change() -> None:
     model, kernel = Attention().eval(), norms()
     x, tables = inputs()

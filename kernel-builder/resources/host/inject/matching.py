@@ -12,7 +12,7 @@ import torch
 import torch.fx
 
 from .modules import numbers, values_of
-from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn
+from .operation import LEADING, SCALES, TOLERANCE, Axis, Exact, Operation, difference, drawn
 from .trace import Traced
 
 #: A search ends after so many ways to take an operation's tensors from the code, for which the code was computed so many times,
@@ -232,10 +232,12 @@ class Values:
         scale: float,
         dtype: torch.dtype | None = None,
         only: frozenset[int] | None = None,
+        short: Axis | None = None,
     ) -> tuple[dict[torch.fx.Node, object], list[torch.Tensor]]:
         """The value of each step that follows from the operation's tensors, and the results of the reference.
 
-        With `only`, the steps follow from these of the tensors.
+        With `only`, the steps follow from these of the tensors. The code gets one element of the axis `short`, and the
+        reference the same repeated.
         """
         way, known = self.way, self.known
         usual = torch.float64 if dtype is None else dtype
@@ -245,14 +247,18 @@ class Values:
             generator, lengths = torch.Generator().manual_seed(1), dict(self.lengths)
             shapes = [self.operation.shape(one.axes, leading, lengths) for one in self.operation.inputs]
             known.given[key] = [drawn(one, generator, scale).to(kind) for one, kind in zip(shapes, kinds, strict=True)]
+        drawn_here = list(known.given[key])
+        if short is not None:
+            place, axis = short
+            drawn_here[place] = drawn_here[place].narrow(axis, 0, 1)
         tensors = {name: one.to(usual) for name, one in self.tensors.items()}
         given: dict[torch.fx.Node, object] = {}
         passed: list[torch.Tensor | None] = []
         for place, (source, kind) in enumerate(zip(way.tensors, kinds, strict=True)):
             if isinstance(source, torch.fx.Node):
-                passed.append(known.given[key][place])
+                passed.append(drawn_here[place].expand(known.given[key][place].shape))
                 if only is None or place in only:
-                    given[source] = known.given[key][place].flatten(-2) if way.merged else known.given[key][place]
+                    given[source] = drawn_here[place].flatten(-2) if way.merged else drawn_here[place]
             elif source is not None:
                 tensors[source] = self.tensors[source].to(kind)
                 passed.append(tensors[source])
@@ -260,13 +266,13 @@ class Values:
                 passed.append(None)
         sources = tuple(None if isinstance(one, torch.fx.Node) else (one,) for one in way.tensors)
         with torch.no_grad():
-            if (key, sources, way.scalars) not in known.results:
-                found = self.operation.returned(self.operation.reference(*passed, *way.scalars))
-                known.results[key, sources, way.scalars] = found
+            call = (key, sources, way.scalars, short)
+            if call not in known.results:
+                known.results[call] = self.operation.returned(self.operation.reference(*passed, *way.scalars))
             # Parameters may have other dtypes than other tensors of the operation.
-            of = (key, tuple(given), way.merged, None if dtype is None else sources)
+            of = (key, tuple(given), way.merged, None if dtype is None else sources, short)
             values = known.computed(of, self.graph, given, tensors)
-        return values, known.results[key, sources, way.scalars]
+        return values, known.results[call]
 
     def may_be_same(self, leading: tuple[int, ...]) -> bool:
         """Whether for each result some step is equal to it, with nothing but the tensors that change it."""
@@ -280,15 +286,20 @@ class Values:
         return True
 
     def same(
-        self, leading: tuple[int, ...], scale: float, number: int | None = None, only: frozenset[int] | None = None
+        self,
+        leading: tuple[int, ...],
+        scale: float,
+        number: int | None = None,
+        only: frozenset[int] | None = None,
+        short: Axis | None = None,
     ) -> list[list[Result]]:
         """For each result, the steps that are equal to it, as it is or with its second and third axis swapped.
 
-        With a `number`, for this result alone; `only` is as in `computed`.
+        With a `number`, for this result alone; `only` and `short` are as in `computed`.
         """
         try:
             with Exact():
-                values, expected = self.computed(leading, scale, only=only)
+                values, expected = self.computed(leading, scale, only=only, short=short)
         except Exception:  # Whatever the reference says of an input that it does not take.
             return [[]]
         taken = self.way.steps()
@@ -382,6 +393,22 @@ def results_of(values: Values) -> tuple[list[Result], frozenset[int]] | None:
         return None
     order = {node: place for place, node in enumerate(values.graph.nodes)}
     return [max(found, key=lambda one: order[one.node]) for found in fitting], frozenset(ranks)
+
+
+def repeated_of(values: Values, results: list[Result]) -> frozenset[Axis]:
+    """Axes that may have one element, which the code repeats, as a table that all sequences of a batch share."""
+    inputs, tensors = values.operation.inputs, values.way.tensors
+    if values.operation.leading or values.way.merged:
+        return frozenset()
+    found: set[Axis] = set()
+    for place, one in enumerate(inputs):
+        for axis, name in enumerate(one.axes):
+            has_length = any(name in other.axes for other in inputs[:place])
+            if has_length and isinstance(tensors[place], torch.fx.Node):
+                alike = values.same((), 1.0, short=(place, axis))
+                if len(alike) == len(results) and all(one in two for one, two in zip(results, alike)):
+                    found.add((place, axis))
+    return frozenset(found)
 
 
 def _keeps_dtypes(values: Values, place: int, node: torch.fx.Node) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from .modules import values_of
-from .operation import LEADING, SCALES, TOLERANCE, Exact, Operation, difference, drawn, fitting, serving
+from .operation import LEADING, SCALES, TOLERANCE, Axis, Exact, Operation, difference, drawn, fitting, serving
 from .places import Part, with_names
 
 #: Tensors of a function that is looked at.
@@ -38,10 +38,6 @@ class _Way:
     scalars: tuple[float | int | bool, ...]
     #: Whether the second and third axis of tensors with four are swapped.
     swapped: bool
-
-
-#: An axis of one of the operation's tensors, by their places.
-_Axis = tuple[int, int]
 
 
 def with_functions(operation: Operation, inner: types.FunctionType) -> tuple[types.FunctionType, dict[str, Part]]:
@@ -169,11 +165,11 @@ def _agreement(operation: Operation, function: Callable, way: _Way) -> frozenset
     return frozenset(found)
 
 
-def _repeated(operation: Operation, function: Callable, way: _Way) -> frozenset[_Axis]:
+def _repeated(operation: Operation, function: Callable, way: _Way) -> frozenset[Axis]:
     """Axes that may have one element, which the function repeats, as a table that all sequences of a batch share."""
     if operation.leading:
         return frozenset()
-    found: set[_Axis] = set()
+    found: set[Axis] = set()
     shapes = _shapes(operation, ())
     for place, one in enumerate(operation.inputs[1:], 1):
         for axis, name in enumerate(one.axes):
@@ -189,7 +185,7 @@ def _repeated(operation: Operation, function: Callable, way: _Way) -> frozenset[
 
 
 def _agrees(
-    operation: Operation, function: Callable, way: _Way, tensors: list[torch.Tensor], short: _Axis | None = None
+    operation: Operation, function: Callable, way: _Way, tensors: list[torch.Tensor], short: Axis | None = None
 ) -> bool:
     """Whether both agree. The function gets one element of the axis `short`."""
     try:
@@ -204,7 +200,7 @@ def _agrees(
     return all(one is not None and one <= TOLERANCE for one in apart)
 
 
-def _passed(tensors: list[torch.Tensor], way: _Way, short: _Axis | None = None) -> list:
+def _passed(tensors: list[torch.Tensor], way: _Way, short: Axis | None = None) -> list:
     """The operation's tensors as the arguments of the function."""
     found: list[torch.Tensor] = [tensors[0]] * len(tensors)
     for number, (tensor, place) in enumerate(zip(tensors, way.places, strict=True)):
@@ -234,7 +230,7 @@ def _keeps_dtypes(operation: Operation, function: Callable, way: _Way) -> bool:
 
 
 def _kernel(
-    operation: Operation, way: _Way, ranks: frozenset[tuple[int, ...]], repeated: frozenset[_Axis]
+    operation: Operation, way: _Way, ranks: frozenset[tuple[int, ...]], repeated: frozenset[Axis]
 ) -> Callable[[tuple], object]:
     """A function of the arguments of a call, which calls the kernel; None where it does not take them."""
     places, scalars, call, serves, swapped = way.places, way.scalars, operation.call, serving(operation), way.swapped

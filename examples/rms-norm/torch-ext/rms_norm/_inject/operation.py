@@ -23,6 +23,8 @@ LENGTHS = (24, 6, 10, 14, 18)
 FIRST = 2
 #: Sizes of drawn values.
 SCALES = (1.0, 1e-3, 1e3)
+#: An axis of one of the operation's tensors, by their places.
+Axis = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,8 @@ class Operation:
 def conditions(operation: Operation, names: dict[int, str]) -> tuple[list[str], dict[str, object]]:
     """What must hold for the kernel to take tensors, as text, and the values of the names in it.
 
-    `names` are those of the tensors, by their places in the operation. They ask for no more than this operation needs, since they
-    are asked at each call of a model.
+    `names` are those of the tensors, by their places in the operation. The conditions are no more than this operation needs,
+    since they are looked at in each call of a model.
     """
     first, is_on_gpu = names[0], operation.devices == {"cuda"}
     values: dict[str, object] = {"_dtypes": operation.dtypes, "_is_grad_enabled": torch.is_grad_enabled}

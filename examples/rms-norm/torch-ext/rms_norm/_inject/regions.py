@@ -16,7 +16,7 @@ import torch
 import torch.fx
 
 from .blocks import blocks, joined
-from .matching import MOST_COMPUTED, MOST_TIMES, MOST_WAYS, Known, Result, Values, Way, results_of, ways_of
+from .matching import MOST_COMPUTED, MOST_TIMES, MOST_WAYS, Known, Result, Values, Way, repeated_of, results_of, ways_of
 from .operation import Operation, drawn
 from .places import Part
 from .rewriting import compiled, replaced
@@ -140,7 +140,8 @@ def _next_part(operation: Operation, module: torch.nn.Module, traced: Traced) ->
                 found = results(other) if (other.scalars, other.merged) == (way.scalars, way.merged) else None
                 if found is not None and found[0] == nodes:
                     forms[other] = found[1]
-        part = replaced(operation, traced.graph, forms, nodes)
+        repeated = repeated_of(Values(operation, traced.graph, tensors, way, known), nodes)
+        part = replaced(operation, traced.graph, forms, nodes, repeated)
         if part is not None:
             return part
     return None

@@ -13,16 +13,22 @@ import torch.fx
 
 from .matching import Result, Way, merging
 from .modules import has_hooks
-from .operation import Operation, fitting, serving
+from .operation import Axis, Operation, fitting, serving
 from .places import Part
 from .text import function_of
 from .trace import REST, Traced
 
 
 def replaced(
-    operation: Operation, graph: torch.fx.Graph, forms: dict[Way, frozenset[int]], results: list[Result]
+    operation: Operation,
+    graph: torch.fx.Graph,
+    forms: dict[Way, frozenset[int]],
+    results: list[Result],
+    repeated: frozenset[Axis],
 ) -> Part | None:
     """Makes the code call the operation in the place of the steps that lead to `results`; None if that is not possible.
+
+    Axes that are `repeated` may have one element.
 
     `forms` are ways to take the same steps, with the numbers of axes that each is right for.
     """
@@ -38,7 +44,7 @@ def replaced(
     own = _own(graph, steps, names, nodes)
     if own is None:
         return None
-    replacement = _calling(operation, forms, [*steps, *names], own, [one.swapped for one in results])
+    replacement = _calling(operation, forms, [*steps, *names], own, [one.swapped for one in results], repeated)
     with graph.inserting_after(last):
         called = graph.call_function(replacement)
     with graph.inserting_before(called):
@@ -128,8 +134,12 @@ def _calling(
     order: list[torch.fx.Node | str],
     own: types.FunctionType,
     swapped: list[bool],
+    repeated: frozenset[Axis],
 ) -> types.FunctionType:
-    """A function of the tensors of some code, in this order, that calls the kernel where it can. Results may be `swapped`."""
+    """A function of the tensors of some code, in this order, that calls the kernel where it can.
+
+    Results may be `swapped`, and axes that are `repeated` may have one element.
+    """
     forms: list[_Form] = []
     first = next(iter(ways))
     inputs = [first.tensors.index(one) for one in order]
@@ -153,22 +163,47 @@ def _calling(
             return shape[-1] % max(split) == 0
         return form.fits(tensors[:count])
 
+    models: list[tuple[int, int, int, int]] = []
+    for place, axis in sorted(repeated):
+        # An earlier tensor has the length.
+        name = operation.inputs[place].axes[axis]
+        other = next(one for one in range(place) if name in operation.inputs[one].axes)
+        here, there = order.index(first.tensors[place]), order.index(first.tensors[other])
+        models.append((here, axis, there, operation.inputs[other].axes.index(name)))
+    dims = [len(operation.inputs[place].axes) for place in inputs]
+
+    def whole(tensors):
+        if [one.dim() for one in tensors] != dims:
+            return tensors
+        found = list(tensors)
+        for here, axis, there, other_axis in models:
+            one, length = found[here], found[there].shape[other_axis]
+            if one.shape[axis] == 1 and length != 1:
+                found[here] = one.expand(*one.shape[:axis], length, *one.shape[axis + 1 :])
+        return found
+
     def turned(found):
         if isinstance(found, torch.Tensor):
             return found.transpose(1, 2)
         return tuple([one.transpose(1, 2) if swap else one for one, swap in zip(found, swapped)])
 
+    def called(form: _Form, tensors):
+        given = [one.contiguous() for one in tensors]
+        if split is not None:
+            given[0] = given[0].unflatten(-1, split)
+        if not is_plain:
+            given = [None if place is None else given[place] for place in form.places]
+        found = call(*given, *scalars)
+        return found if is_as_it_is else turned(found)
+
     def replacement(*tensors):
         if serves(tensors):
             for form in forms:
                 if fits(form, tensors):
-                    given = [one.contiguous() for one in tensors]
-                    if split is not None:
-                        given[0] = given[0].unflatten(-1, split)
-                    if not is_plain:
-                        given = [None if place is None else given[place] for place in form.places]
-                    found = call(*given, *scalars)
-                    return found if is_as_it_is else turned(found)
+                    return called(form, tensors)
+            full = whole(tensors) if models else tensors
+            if full is not tensors and fits(forms[0], full):
+                return called(forms[0], full)
         elif isinstance(tensors[0], torch.fx.Proxy):
             # Another package looks at this code.
             return tensors[0].tracer.create_proxy("call_function", replacement, tensors, {})
