@@ -8,7 +8,8 @@ example. Tensors have 4 rows of 64, so that a GPU is done before the processor h
 Needs torch, and a GPU unless --cpu is given, which measures packages for the processor with the work that they do.
 
 The ways to call are: `plain` (no argument needs a gradient), `out=`, `no_grad`, `inference`, `gradient` (an argument needs one;
-the forward alone), `backward` (with its backward) and `compiled` (by torch.compile, fullgraph). All take turns in rounds. A
+the forward alone), `backward` (with its backward), `compiled` (by torch.compile, fullgraph) and `module` (an nn.RMSNorm that the
+package's `inject` has replaced, beside one that it has not and a module that calls the package). All take turns in rounds. A
 line on stdout for each package and way: microseconds a call (median of the rounds), the same of each peer (`add` is torch.add
 of the same tensors), and ours divided by the peer's with the middle 95% of that ratio over the rounds; below 1 is a win.
 `import` and `first call` are seconds in a new process, less the import of torch and the start of CUDA.
@@ -111,6 +112,26 @@ def backward(call):
     return run
 
 
+class Calling(torch.nn.Module):
+    """A norm whose author wrote a call of the package."""
+
+    def __init__(self, package, length):
+        super().__init__()
+        self.package, self.weight, self.eps = package, torch.nn.Parameter(torch.ones(length)), 1e-6
+
+    def forward(self, x):
+        return self.package.rms_norm(x, self.weight, self.eps)
+
+
+def modules(package, x):
+    """Modules that compute the norm, the replaced one first."""
+    plain = torch.nn.RMSNorm(LENGTH, eps=1e-6, device=x.device)
+    replaced = torch.nn.RMSNorm(LENGTH, eps=1e-6, device=x.device)
+    if not package.inject(replaced).replaced:
+        sys.exit("inject did not replace nn.RMSNorm")
+    return {"ours": replaced, "module that calls it": Calling(package, LENGTH).to(x.device), "nn.RMSNorm": plain}
+
+
 def ways(package, name, tensors):
     """For each way to call: the contenders with their arguments, ours first, and the context of the calls."""
     ours, peers = lambda *given: OURS[name](package, *given), PEERS[name]
@@ -133,6 +154,8 @@ def ways(package, name, tensors):
     if has_gradient:
         found["gradient"] = ({"ours": ours, **peers}, wanting, torch.enable_grad)
         found["backward"] = ({key: backward(call) for key, call in found["gradient"][0].items()}, wanting, torch.enable_grad)
+    if name == "rms_norm":
+        found["module"] = (modules(package, tensors[0]), tensors[:1], torch.no_grad)
     compiled = {key: torch.compile(call, fullgraph=True) for key, call in {"ours": ours, **peers}.items()}
     found["compiled"] = (compiled, tensors, torch.no_grad)
     return found
