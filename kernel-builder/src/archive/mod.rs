@@ -68,6 +68,18 @@ pub enum ArchiveError {
         #[source]
         cause: Cause,
     },
+    /// Records of models, and others.
+    #[error("`{model}` has records of models, and `{other}` has not")]
+    #[diagnostic(
+        code(archive::two_kinds),
+        help("make a page of each: `kernelwright report {model} -o models.html`")
+    )]
+    TwoKinds {
+        /// What has records of models.
+        model: String,
+        /// What has not.
+        other: String,
+    },
     /// Ctrl-C while standard input was read.
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use serde_json::json;
 
-use crate::archive;
+use crate::archive::{self, ArchiveError};
 use crate::base::files;
 use crate::base::session::Session;
 use crate::bench::{Measurement, report};
@@ -38,9 +38,15 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let of_models: Option<Vec<_>> = args.records.iter().map(|name| pages::read(Path::new(name))).collect();
-    if let Some(lines) = of_models {
-        let lines = lines.concat();
+    let of_models: Vec<_> = args.records.iter().map(|name| (name, pages::read(Path::new(name)))).collect();
+    let one = |is_model: bool| of_models.iter().find(|(_, lines)| lines.is_some() == is_model);
+    if let (Some((model, _)), Some((other, _))) = (one(true), one(false)) {
+        let (model, other) = ((*model).clone(), (*other).clone());
+        archive::find(&other, &args.project)?;
+        return Err(ArchiveError::TwoKinds { model, other }.into());
+    }
+    if one(true).is_some() {
+        let lines: Vec<_> = of_models.into_iter().filter_map(|(_, lines)| lines).flatten().collect();
         let written = pages::write(&lines, &args.output)?;
         let shown = written.iter().map(|path| format!("{}\n", path.display())).collect::<String>();
         session.report.result("report", &pages::facts(&written, lines.len()), &shown);

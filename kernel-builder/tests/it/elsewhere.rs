@@ -159,6 +159,27 @@ fn a_folder_that_holds_something_is_not_replaced() {
 }
 
 #[test]
+fn a_build_for_a_newer_torch_is_found_without_options() {
+    const NEWER: &str = "torch-stable-abi211-cpu-x86_64-linux";
+    let sandbox = fakes(GOOD);
+    assert_eq!(build(&sandbox, &[]).code, 0);
+    // As if it had been made for another torch.
+    let artifacts = sandbox.path("work/fast-norm/.kernelwright/artifacts");
+    let record = sandbox.read(&format!("work/fast-norm/.kernelwright/artifacts/{VARIANT}.json"));
+    std::fs::write(artifacts.join(format!("{NEWER}.json")), record.replace(VARIANT, NEWER))
+        .expect("a record");
+    std::fs::remove_file(artifacts.join(format!("{VARIANT}.json"))).expect("a record");
+    std::fs::rename(artifacts.join(VARIANT), artifacts.join(NEWER)).expect("a folder");
+    for options in [&[][..], &["--selector", "torch:2.11"], &["--backend", "cpu"]] {
+        let found = build(&sandbox, &[&["--prebuilt", "--message-format", "json"], options].concat());
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        assert_eq!(found.event("result")["variants"][0]["variant"], NEWER);
+    }
+    // What is asked for by name must be there, and the message says what is.
+    build(&sandbox, &["--prebuilt", "--variant", VARIANT]).refused(11, &["plan::not_built", VARIANT, NEWER]);
+}
+
+#[test]
 fn a_damaged_build_of_the_project_is_told() {
     let sandbox = fakes(GOOD);
     assert_eq!(build(&sandbox, &[]).code, 0);

@@ -24,6 +24,22 @@ fn a_report_is_one_page_of_any_records() {
 }
 
 #[test]
+fn records_of_models_and_of_kernels_have_pages_of_their_own() {
+    let sandbox = Sandbox::new();
+    sandbox.write("work/records.jsonl", kept());
+    sandbox.write("work/e2e.jsonl", include_str!("../../../bench/results/2026-11-28-h200-e2e-third.jsonl"));
+    let both = ["report", "records.jsonl", "e2e.jsonl", "-o", "page.html"];
+    sandbox
+        .run(&both)
+        .refused(20, &["archive::two_kinds", "`e2e.jsonl` has records of models", "records.jsonl"]);
+    sandbox
+        .run(&["report", "e2e.jsonl", "none.jsonl", "-o", "x.html"])
+        .refused(20, &["archive::no_record", "none"]);
+    assert_eq!(sandbox.run(&["report", "e2e.jsonl", "-o", "page.html"]).code, 0);
+    assert!(sandbox.read("work/page.html").contains("qwen3-8b"));
+}
+
+#[test]
 fn what_is_no_record_is_told_by_line() {
     let sandbox = Sandbox::new();
     let first = kept().lines().next().expect("a line");

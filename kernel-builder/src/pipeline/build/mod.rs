@@ -206,8 +206,23 @@ fn pass_gates(
     if reports.is_empty() { Ok(gated) } else { Err(Failure { exit: exit::VERIFY, reports }) }
 }
 
-/// The selected variants among those that lie in the project.
+/// The selected variants among those that lie in the project. If none of those that a build would make do, others that the options
+/// allow.
 fn prebuilt(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
+    let first = prebuilt_of(project, selection, session);
+    if selection.all || !matches!(&first, Err(failure) if failure.exit == exit::PLAN) {
+        return first;
+    }
+    let every = Selection { all: true, ..selection.clone() };
+    prebuilt_of(project, &every, session).or(first)
+}
+
+/// The variants that the options choose, among those that lie in the project.
+fn prebuilt_of(
+    project: &Project,
+    selection: &Selection,
+    session: &Session,
+) -> Result<Vec<Artifact>, Failure> {
     let wanted: BTreeSet<String> = select(project, selection, session)?
         .variants
         .iter()
@@ -218,12 +233,13 @@ fn prebuilt(project: &Project, selection: &Selection, session: &Session) -> Resu
     if !damaged.is_empty() {
         return Err(SelectError::Damaged { damaged }.into());
     }
+    let there = sound.iter().map(|artifact| artifact.variant.clone()).collect();
     sound.retain(|artifact| wanted.contains(&artifact.variant));
     let lacks = |variant: &&String| !sound.iter().any(|artifact| artifact.variant == **variant);
     let lacking: Vec<String> = wanted.iter().filter(lacks).cloned().collect();
     // Of those that are right for the project some may lie there; what was named must.
     if sound.is_empty() || (!selection.variants.is_empty() && !lacking.is_empty()) {
-        return Err(SelectError::NotBuilt { wanted: lacking }.into());
+        return Err(SelectError::NotBuilt { wanted: lacking, there }.into());
     }
     Ok(sound)
 }

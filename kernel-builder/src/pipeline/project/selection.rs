@@ -93,11 +93,16 @@ pub(crate) enum SelectError {
     #[error("no build of {} found in .kernelwright/artifacts", wanted.join(", "))]
     #[diagnostic(
         code(plan::not_built),
-        help("build without --prebuilt, or copy the folder from the machine that built it")
+        help(
+            "{}build without --prebuilt, or copy the folder from the machine that built it",
+            besides(there)
+        )
     )]
     NotBuilt {
         /// The variants that were wanted and are not there.
         wanted: Vec<String>,
+        /// The variants that are there.
+        there: Vec<String>,
     },
     /// `--prebuilt`, and something else lies there than what was built.
     #[error("damaged build in .kernelwright/artifacts: {}", damaged.join(", "))]
@@ -127,6 +132,11 @@ fn few(id: &str, offered: &[String]) -> String {
     }
     let others = offered.len() - named.len();
     format!("{} and {others} more, which `kernelwright variants --all` lists", named.join(", "))
+}
+
+/// What lies in a project beside what was wanted.
+fn besides(there: &[String]) -> String {
+    if there.is_empty() { String::new() } else { format!("there are builds of {}; ", there.join(", ")) }
 }
 
 /// What else there would be to choose from.
