@@ -53,7 +53,9 @@ def moves_nothing(nodes: list[torch.fx.Node]) -> bool:
 
 
 def name_of(node: torch.fx.Node) -> str:
-    """The name of the function or method that a step calls."""
+    """The name of the function or method that a step calls; empty for arguments, parameters and modules."""
+    if node.op not in ("call_function", "call_method"):
+        return ""
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
 
 
@@ -121,12 +123,12 @@ def can_be_one(graph: torch.fx.Graph, group: set[torch.fx.Node], view: torch.fx.
     """Whether steps that all use a view can be computed together: what they take is there before what they return is used."""
     order = {node: place for place, node in enumerate(graph.nodes)}
     whole = group | {view}
-    taken = max(order[one] for node in whole for one in node.all_input_nodes if one not in whole)
+    taken = max((order[one] for node in whole for one in node.all_input_nodes if one not in whole), default=-1)
     return all(order[user] > taken for node in whole for user in node.users if user not in whole)
 
 
 def views_of_others(graph: torch.fx.Graph, group: set[torch.fx.Node]) -> set[torch.fx.Node]:
-    """The views in a set of what it takes which others use as well: they are no results of it."""
+    """Steps of a set that only view what the set takes, and that steps outside of it use: they are no results of the set."""
     views: set[torch.fx.Node] = set()
     found: set[torch.fx.Node] = set()
     for node in graph.nodes:

@@ -287,6 +287,24 @@ def test_code_whose_file_has_changed_since_is_left() -> None:
         assert (parsed(forward) is not None) is same
 
 
+def test_code_that_sets_a_global_name_is_left() -> None:
+    text = """def forward(self, x, times=None):
+    global seen
+    if times is not None:
+        x = x * times
+    seen = self.act(self.gate(x)) * self.up(x)
+    return self.down(x)
+"""
+    lines: list[str] = list(text.splitlines(keepends=True))
+    linecache.cache["<sets>"] = (len(text), None, lines, "<sets>")
+    names: dict[str, Any] = {"seen": None}
+    exec(compile(text, "<sets>", "exec"), names)
+    model: Any = type("Setting", (Mlp,), {"forward": names["forward"]})(hidden=16, inner=16)
+    assert gates().into(model).replaced == {}
+    model(torch.randn(3, 16))
+    assert names["seen"] is not None
+
+
 def test_inject_reads_no_code_that_is_not_there() -> None:
     names: dict[str, Any] = {}
     exec(compile("def forward(self, x):\n    return [one for one in (x,)]\n", "<nowhere>", "exec"), names)

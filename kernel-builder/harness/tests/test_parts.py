@@ -211,3 +211,17 @@ def test_a_view_that_others_use_as_well_is_no_result() -> None:
     assert [len(part.results) for part in parts] == [1, 1, 1]
     assert not any("chunk(" in source for source in sources)
     assert sum("1 + " in source for source in sources) == 1
+
+
+def test_an_argument_may_have_the_name_of_a_view() -> None:
+    class Timed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x: Any, t: Any) -> Any:
+            return self.linear(torch.sigmoid(x) * t)
+
+    (part,) = found(Timed(), torch.randn(3, 8), torch.randn(3, 8)).values()
+    source = files.text(part, "timed", "It is a test.")
+    assert source is not None and "def timed(x, t):" in source

@@ -69,15 +69,15 @@ pub enum ArchiveError {
         cause: Cause,
     },
     /// Records of models, and others.
-    #[error("`{model}` has records of models, and `{other}` has not")]
+    #[error("`{model}` has records of models, and `{other}` has records of kernels")]
     #[diagnostic(
         code(archive::two_kinds),
-        help("make a page of each: `kernelwright report {model} -o models.html`")
+        help("write a page of each kind, such as `kernelwright report {model} -o models.html`")
     )]
     TwoKinds {
-        /// What has records of models.
+        /// The argument with records of models.
         model: String,
-        /// What has not.
+        /// An argument with other records.
         other: String,
     },
     /// Ctrl-C while standard input was read.

@@ -175,7 +175,7 @@ fn a_build_for_a_newer_torch_is_found_without_options() {
         assert_eq!(found.code, 0, "{}", found.stderr);
         assert_eq!(found.event("result")["variants"][0]["variant"], NEWER);
     }
-    // What is asked for by name must be there, and the message says what is.
+    // A variant that is named must have a build. The message lists the builds that exist.
     build(&sandbox, &["--prebuilt", "--variant", VARIANT]).refused(11, &["plan::not_built", VARIANT, NEWER]);
 }
 

@@ -124,7 +124,7 @@ fn in_pieces(program: &mut Program, value: ValueId, of: Concatenation) -> Option
     Some(of.pieces.into_iter().map(|(one, start)| (new.get(&one).copied().unwrap_or(one), start)).collect())
 }
 
-/// What the pieces of a row give together, element by element.
+/// The sum, product, maximum or minimum of the pieces of a row, element by element.
 fn together(
     program: &mut Program,
     how: Reduction,

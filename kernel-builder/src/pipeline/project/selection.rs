@@ -134,7 +134,7 @@ fn few(id: &str, offered: &[String]) -> String {
     format!("{} and {others} more, which `kernelwright variants --all` lists", named.join(", "))
 }
 
-/// What lies in a project beside what was wanted.
+/// The builds in a project, as the beginning of a help text.
 fn besides(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!("there are builds of {}; ", there.join(", ")) }
 }

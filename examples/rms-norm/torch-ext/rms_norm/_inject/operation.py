@@ -92,10 +92,10 @@ class Operation:
 
 
 def conditions(operation: Operation, names: dict[int, str]) -> tuple[list[str], dict[str, object]]:
-    """What must hold for the kernel to take tensors, as text, and the values of the names in it.
+    """The conditions under which the kernel takes some tensors, as Python text, and the values that the text names.
 
-    `names` are those of the tensors, by their places in the operation. The conditions are no more than this operation needs,
-    since they are looked at in each call of a model.
+    `names` are those of the tensors, by their places in the operation. Each call of a model checks the conditions, so there
+    are no more of them than this operation needs.
     """
     first, is_on_gpu = names[0], operation.devices == {"cuda"}
     values: dict[str, object] = {"_dtypes": operation.dtypes, "_is_grad_enabled": torch.is_grad_enabled}
@@ -134,6 +134,26 @@ def serving(
         f"    return {' and '.join([*are_tensors, *found])}",
     ]
     return function_of("\n".join(text), {"_Tensor": torch.Tensor, **values}, "serves")
+
+
+def sharing(operation: Operation, repeated: frozenset[Axis]) -> list[tuple[int, int, int, int]]:
+    """For each of the `repeated` axes its tensor and number, and an earlier tensor with the number of its axis as long."""
+    found: list[tuple[int, int, int, int]] = []
+    for place, axis in sorted(repeated):
+        name = operation.inputs[place].axes[axis]
+        other = next(one for one in range(place) if name in operation.inputs[one].axes)
+        found.append((place, axis, other, operation.inputs[other].axes.index(name)))
+    return found
+
+
+def shared(tensors: Sequence[torch.Tensor], lengths: list[tuple[int, int, int, int]]) -> list[torch.Tensor]:
+    """The tensors, with a single element repeated along the axes for which `lengths` names another tensor."""
+    found = list(tensors)
+    for place, axis, other, other_axis in lengths:
+        one, length = found[place], found[other].shape[other_axis]
+        if one.shape[axis] == 1 and length != 1:
+            found[place] = one.expand(*one.shape[:axis], length, *one.shape[axis + 1 :])
+    return found
 
 
 def fitting(operation: Operation, axes: list[tuple[str, ...]]) -> Callable[[Sequence[torch.Tensor]], bool]:

@@ -16,7 +16,20 @@ from dataclasses import dataclass
 import torch
 
 from .modules import values_of
-from .operation import LEADING, SCALES, TOLERANCE, Axis, Exact, Operation, difference, drawn, fitting, serving
+from .operation import (
+    LEADING,
+    SCALES,
+    TOLERANCE,
+    Axis,
+    Exact,
+    Operation,
+    difference,
+    drawn,
+    fitting,
+    serving,
+    shared,
+    sharing,
+)
 from .places import Part, with_names
 
 #: Tensors of a function that is looked at.
@@ -237,11 +250,7 @@ def _kernel(
     results, held, axes = operation.results, way.held, [one.axes for one in operation.inputs]
     is_flat = all(one == 1 for one in held)
     fits = fitting(operation, axes)
-    models: list[tuple[int, int, int, int]] = []
-    for place, axis in sorted(repeated):
-        # An earlier tensor has the length.
-        other = next(one for one in range(place) if axes[place][axis] in axes[one])
-        models.append((place, axis, other, axes[other].index(axes[place][axis])))
+    lengths = sharing(operation, repeated)
 
     def kernel(arguments: tuple) -> object:
         given = arguments if is_flat else _flat(arguments, held)
@@ -252,10 +261,7 @@ def _kernel(
             return None
         if swapped:
             tensors = [_swapped(one) for one in tensors]
-        for place, axis, other, other_axis in models:
-            one, length = tensors[place], tensors[other].shape[other_axis]
-            if one.shape[axis] == 1 and length != 1:
-                tensors[place] = one.expand(*one.shape[:axis], length, *one.shape[axis + 1 :])
+        tensors = shared(tensors, lengths)
         if not fits(tensors):
             return None
         found = call(*[one.contiguous() for one in tensors], *scalars)

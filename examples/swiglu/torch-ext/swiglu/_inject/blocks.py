@@ -7,6 +7,7 @@ Each block is a function of its own, which can be traced. The statements around 
 import __future__
 
 import ast
+import dis
 import inspect
 import itertools
 import linecache
@@ -126,6 +127,8 @@ def _parsed(inner: types.FunctionType) -> _Code | None:
     if code.co_freevars or code.co_cellvars or code.co_varnames[:1] != ("self",):
         return None
     if not {"locals", "eval", "exec"}.isdisjoint(code.co_names):
+        return None
+    if any(step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for step in dis.get_instructions(code)):
         return None
     lines = linecache.getlines(code.co_filename, inner.__globals__)
     try:

@@ -13,7 +13,7 @@ import torch.fx
 
 from .matching import Result, Way, merging
 from .modules import has_hooks
-from .operation import Axis, Operation, fitting, serving
+from .operation import Axis, Operation, fitting, serving, shared, sharing
 from .places import Part
 from .text import function_of
 from .trace import REST, Traced
@@ -163,24 +163,9 @@ def _calling(
             return shape[-1] % max(split) == 0
         return form.fits(tensors[:count])
 
-    models: list[tuple[int, int, int, int]] = []
-    for place, axis in sorted(repeated):
-        # An earlier tensor has the length.
-        name = operation.inputs[place].axes[axis]
-        other = next(one for one in range(place) if name in operation.inputs[one].axes)
-        here, there = order.index(first.tensors[place]), order.index(first.tensors[other])
-        models.append((here, axis, there, operation.inputs[other].axes.index(name)))
+    at = [None if one is None else order.index(one) for one in first.tensors]
+    lengths = [(at[place], axis, at[other], along) for place, axis, other, along in sharing(operation, repeated)]
     dims = [len(operation.inputs[place].axes) for place in inputs]
-
-    def whole(tensors):
-        if [one.dim() for one in tensors] != dims:
-            return tensors
-        found = list(tensors)
-        for here, axis, there, other_axis in models:
-            one, length = found[here], found[there].shape[other_axis]
-            if one.shape[axis] == 1 and length != 1:
-                found[here] = one.expand(*one.shape[:axis], length, *one.shape[axis + 1 :])
-        return found
 
     def turned(found):
         if isinstance(found, torch.Tensor):
@@ -201,9 +186,10 @@ def _calling(
             for form in forms:
                 if fits(form, tensors):
                     return called(form, tensors)
-            full = whole(tensors) if models else tensors
-            if full is not tensors and fits(forms[0], full):
-                return called(forms[0], full)
+            if lengths and [one.dim() for one in tensors] == dims:
+                full = shared(tensors, lengths)
+                if fits(forms[0], full):
+                    return called(forms[0], full)
         elif isinstance(tensors[0], torch.fx.Proxy):
             # Another package looks at this code.
             return tensors[0].tracer.create_proxy("call_function", replacement, tensors, {})
