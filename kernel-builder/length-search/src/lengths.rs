@@ -48,6 +48,23 @@ impl Tried {
         }
     }
 
+    /// The numbers of the only place that decides template arguments, and of one of two such places if the other one decides
+    /// little.
+    pub(super) fn alone(&self) -> Lengths {
+        self.near(1)
+    }
+
+    /// Numbers at which expressions change, if they compare with these numbers or divide by them: the numbers, their
+    /// neighbors, and those of `some`.
+    pub(super) fn around(&self, constants: &[i64]) -> Vec<i64> {
+        let beside = constants.iter().flat_map(|number| [-1, 0, 1].map(|by| number.saturating_add(by)));
+        let mut all = self.some();
+        all.extend(self.fit(beside, 0));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// The numbers that only conditions speak of.
     pub(super) fn far(&self, many: usize) -> Vec<i64> {
         match many {

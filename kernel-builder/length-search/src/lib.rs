@@ -73,10 +73,68 @@ impl Search {
             tuple: vec![],
             most,
         };
+        if let Some((inner, regimes)) = self.regimes() {
+            let (place, tried) = self.near_slots[inner];
+            let alone = [(place, tried.alone())];
+            for all in [false, true] {
+                for regime in &regimes {
+                    walk.numbers[self.near_slots[1 - inner].0] = regime.number;
+                    walk.near(&alone, all, &regime.values, &regime.near);
+                }
+            }
+            return walk.found;
+        }
         for all in [false, true] {
             walk.near(&near, all, &self.values, &self.near);
         }
         walk.found
+    }
+
+    /// If two places decide, and one of them decides little: the other one, by its number among them, and what the programs
+    /// are for the numbers of the one. Every length of the other one is then tried in each regime.
+    fn regimes(&self) -> Option<(usize, Vec<Regime>)> {
+        let [first, second] = self.near_slots.as_slice() else { return None };
+        let programs = || self.values.iter().chain(&self.near).chain(&self.far);
+        let constants: Vec<i64> = programs().flat_map(Program::constants).collect();
+        let of = |(place, tried): &(usize, Tried)| {
+            let mut regimes: Vec<Regime> = vec![];
+            for number in tried.around(&constants) {
+                let with = |all: &[Program]| -> Vec<Program> {
+                    all.iter().map(|program| program.with(*place, number)).collect()
+                };
+                let next = Regime { number, values: with(&self.values), near: with(&self.near), far: with(&self.far) };
+                if next.near.contains(&Program::Constant(0)) || next.far.contains(&Program::Constant(0)) {
+                    continue;
+                }
+                if !regimes.iter().any(|known| known.is_like(&next)) {
+                    regimes.push(next);
+                }
+                if regimes.len() > MOST_REGIMES {
+                    return None;
+                }
+            }
+            Some(regimes)
+        };
+        let found = [of(second).map(|regimes| (0, regimes)), of(first).map(|regimes| (1, regimes))];
+        found.into_iter().flatten().min_by_key(|(_, regimes)| regimes.len())
+    }
+}
+
+/// More regimes than these take too long, with every length of another place in each.
+const MOST_REGIMES: usize = 48;
+
+/// What the programs are for some numbers of a place.
+struct Regime {
+    /// One of the numbers.
+    number: i64,
+    values: Vec<Program>,
+    near: Vec<Program>,
+    far: Vec<Program>,
+}
+
+impl Regime {
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.values, &self.near, &self.far) == (&other.values, &other.near, &other.far)
     }
 }
 
@@ -207,6 +265,28 @@ mod tests {
             }
         }
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn every_length_is_tried_where_another_one_decides_little() {
+        use Operation::{And, Divide, LessEqual, Multiply, Subtract};
+        let (rows, hidden, n) = (|| Program::Slot(0), || Program::Slot(1), Program::Constant);
+        // Few rows have one access a thread, others two, and long ones as many as 64 threads need.
+        let few = || {
+            Program::Min(vec![n(1), binary(Divide, n(100), Program::Max(vec![n(1), rows()]))])
+        };
+        let needed = Program::CeilDiv(Box::new(hidden()), Box::new(n(64)));
+        let units = Program::Max(vec![binary(Subtract, n(2), few()), needed]);
+        // The only length with this many is not a power of two, nor beside one.
+        let values = [units, binary(Divide, hidden(), n(3001))];
+        let when = binary(
+            And,
+            binary(LessEqual, hidden(), n(3005)),
+            binary(LessEqual, binary(Multiply, few(), hidden()), n(2900)),
+        );
+        let tried = [300, 4000].map(|greatest| Tried::Axis { least: 1, greatest, step: 1 });
+        let found = Search::new(values.to_vec(), when.clone().conditions(), &tried).values(10_000);
+        assert_eq!(found, by_hand([1..=300, 1..=4000], &values, &when));
     }
 
     #[test]

@@ -108,6 +108,23 @@ impl Program {
         found
     }
 
+    /// The numbers in it.
+    pub(super) fn constants(&self) -> Vec<i64> {
+        let (mut found, mut rest) = (vec![], vec![self]);
+        while let Some(next) = rest.pop() {
+            match next {
+                Self::Constant(number) => found.push(*number),
+                Self::Slot(_) => {}
+                Self::Not(operand) | Self::Negate(operand) => rest.push(operand),
+                Self::Binary(_, left, right) | Self::CeilDiv(left, right) => {
+                    rest.extend([left.as_ref(), right.as_ref()])
+                }
+                Self::Min(all) | Self::Max(all) => rest.extend(all),
+            }
+        }
+        found
+    }
+
     /// The conditions that must all hold for it to hold.
     pub fn conditions(self) -> Vec<Self> {
         match self {

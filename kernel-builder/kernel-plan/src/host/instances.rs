@@ -4,8 +4,9 @@
 //! that were tried.
 //!
 //! `[launch]` says template arguments as expressions over lengths. Which values they take is found by trying lengths: all up
-//! to 65536 where one axis decides, a choice of them where several do (the more axes, the fewer of each), and for the axes
-//! that only conditions speak of, small ones and the powers of two with their neighbors. A launcher that meets a call without an instance says so by name.
+//! to 65536 where one axis decides, or two of which one makes few differences, such as a limit for many rows; otherwise a
+//! choice of them where several decide (the more axes, the fewer of each); and for the axes that only conditions speak of,
+//! small ones and the powers of two with their neighbors. A launcher that meets a call without an instance says so by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
