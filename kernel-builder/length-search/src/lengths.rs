@@ -75,10 +75,11 @@ impl Tried {
         }
     }
 
-    /// Small numbers, multiples, and powers of two with their neighbors.
+    /// Small numbers, multiples, and powers of two with neighbors that fewer powers divide.
     fn some(&self) -> Vec<i64> {
         let small = (0..=128).chain((136..=1_024).step_by(8)).chain((1_088..=16_384).step_by(64));
-        let powers = (11..=31).flat_map(|power| [-1, 0, 1].map(|by| (1i64 << power) + by));
+        let powers =
+            (11..=31).flat_map(|power| [-8, -4, -2, -1, 0, 1, 2, 4, 8].map(|by| (1i64 << power) + by));
         self.fit(small.chain(powers), 128)
     }
 

@@ -102,7 +102,12 @@ impl Search {
                 let with = |all: &[Program]| -> Vec<Program> {
                     all.iter().map(|program| program.with(*place, number)).collect()
                 };
-                let next = Regime { number, values: with(&self.values), near: with(&self.near), far: with(&self.far) };
+                let next = Regime {
+                    number,
+                    values: with(&self.values),
+                    near: with(&self.near),
+                    far: with(&self.far),
+                };
                 if next.near.contains(&Program::Constant(0)) || next.far.contains(&Program::Constant(0)) {
                     continue;
                 }
@@ -272,9 +277,7 @@ mod tests {
         use Operation::{And, Divide, LessEqual, Multiply, Subtract};
         let (rows, hidden, n) = (|| Program::Slot(0), || Program::Slot(1), Program::Constant);
         // Few rows have one access a thread, others two, and long ones as many as 64 threads need.
-        let few = || {
-            Program::Min(vec![n(1), binary(Divide, n(100), Program::Max(vec![n(1), rows()]))])
-        };
+        let few = || Program::Min(vec![n(1), binary(Divide, n(100), Program::Max(vec![n(1), rows()]))]);
         let needed = Program::CeilDiv(Box::new(hidden()), Box::new(n(64)));
         let units = Program::Max(vec![binary(Subtract, n(2), few()), needed]);
         // The only length with this many is not a power of two, nor beside one.
