@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 mod lengths;
 mod products;
 mod program;
+mod steps;
 
 use lengths::Lengths;
 pub use lengths::Tried;
 pub use program::{Operation, Program};
+use steps::Steps;
 
 /// Which tuples of `values` occur while all `conditions` hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,18 +178,23 @@ impl Walk<'_> {
             return;
         }
         let Some(((place, lengths), rest)) = slots.split_first() else {
-            return self.visit(values, conditions);
+            return self.visit(&mut Steps::new(values, conditions));
         };
-        for number in if all { &lengths.all } else { &lengths.few } {
-            self.numbers[*place] = *number;
-            if rest.is_empty() {
-                self.visit(values, conditions);
-            } else {
-                let with = |programs: &[Program]| -> Vec<_> {
-                    programs.iter().map(|program| program.with(*place, *number)).collect()
-                };
-                self.near(rest, all, &with(values), &with(conditions));
+        let numbers = if all { &lengths.all } else { &lengths.few };
+        if rest.is_empty() {
+            let mut steps = Steps::new(values, conditions);
+            for number in numbers {
+                self.numbers[*place] = *number;
+                self.visit(&mut steps);
             }
+            return;
+        }
+        for number in numbers {
+            self.numbers[*place] = *number;
+            let with = |programs: &[Program]| -> Vec<_> {
+                programs.iter().map(|program| program.with(*place, *number)).collect()
+            };
+            self.near(rest, all, &with(values), &with(conditions));
         }
     }
 
@@ -198,10 +205,10 @@ impl Walk<'_> {
         self.tuple.len() == values.len()
     }
 
-    fn visit(&mut self, values: &[Program], conditions: &[Program]) {
-        if !self.read(values)
+    fn visit(&mut self, steps: &mut Steps) {
+        if !steps.values(&self.numbers, &mut self.tuple)
             || self.found.contains(&self.tuple)
-            || !conditions.iter().all(|condition| holds(condition, &self.numbers))
+            || !steps.conditions_hold(&self.numbers)
         {
             return;
         }

@@ -3,7 +3,7 @@
 //! Owns: their evaluation. Never: has an error; a division by zero and a number beyond 64 bits have no value.
 
 /// An operation on two numbers; truths are 0 and 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are those of the expressions' operators")]
 pub enum Operation {
     And,
@@ -152,10 +152,7 @@ impl Program {
                     _ => binary(*op, first, right.run(numbers)?),
                 }
             }
-            Self::CeilDiv(left, right) => {
-                let (left, right) = (left.run(numbers)?, right.run(numbers)?);
-                floor_div(left, right)?.checked_add(i64::from(left.checked_rem(right)? != 0))
-            }
+            Self::CeilDiv(left, right) => ceil_div(left.run(numbers)?, right.run(numbers)?),
             Self::Min(all) => fold(all, numbers, i64::min),
             Self::Max(all) => fold(all, numbers, i64::max),
         }
@@ -167,7 +164,7 @@ fn fold(all: &[Program], numbers: &[i64], choose: fn(i64, i64) -> i64) -> Option
     rest.iter().try_fold(first.run(numbers)?, |chosen, next| Some(choose(chosen, next.run(numbers)?)))
 }
 
-fn binary(op: Operation, left: i64, right: i64) -> Option<i64> {
+pub(super) fn binary(op: Operation, left: i64, right: i64) -> Option<i64> {
     match op {
         Operation::And | Operation::Or => Some(i64::from(right != 0)),
         Operation::Add => left.checked_add(right),
@@ -185,6 +182,11 @@ fn binary(op: Operation, left: i64, right: i64) -> Option<i64> {
         Operation::Greater => Some(i64::from(left > right)),
         Operation::GreaterEqual => Some(i64::from(left >= right)),
     }
+}
+
+/// The quotient, rounded up.
+pub(super) fn ceil_div(left: i64, right: i64) -> Option<i64> {
+    floor_div(left, right)?.checked_add(i64::from(left.checked_rem(right)? != 0))
 }
 
 /// The quotient, rounded down.

@@ -1,0 +1,122 @@
+//! Programs as steps of which each is computed once.
+//!
+//! Owns: their order. Never: has another value than the programs.
+//!
+//! The names of `[let]` are expanded in expressions, so that a program of two thousand parts may have a hundred different ones.
+
+use std::collections::HashMap;
+
+use super::program::{Operation, Program, binary, ceil_div};
+
+/// A step; operands are the places of earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Step {
+    Constant(i64),
+    Slot(usize),
+    Not(usize),
+    Negate(usize),
+    Binary(Operation, usize, usize),
+    CeilDiv(usize, usize),
+    Min(usize, usize),
+    Max(usize, usize),
+}
+
+/// Some programs, of which those for values come first.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    steps: Vec<Step>,
+    /// The results, by the places of their steps.
+    values: Vec<usize>,
+    conditions: Vec<usize>,
+    /// Steps that the values need.
+    of_values: usize,
+    /// What each step has found; without a value after a division by zero and beyond 64 bits.
+    found: Vec<Option<i64>>,
+}
+
+impl Steps {
+    pub(super) fn new(values: &[Program], conditions: &[Program]) -> Self {
+        let mut known = HashMap::new();
+        let mut made = Self::default();
+        made.values = values.iter().map(|one| made.place(one, &mut known)).collect();
+        made.of_values = made.steps.len();
+        made.conditions = conditions.iter().map(|one| made.place(one, &mut known)).collect();
+        made.found = vec![None; made.steps.len()];
+        made
+    }
+
+    fn place(&mut self, program: &Program, known: &mut HashMap<Step, usize>) -> usize {
+        let step = match program {
+            Program::Constant(number) => Step::Constant(*number),
+            Program::Slot(place) => Step::Slot(*place),
+            Program::Not(operand) => Step::Not(self.place(operand, known)),
+            Program::Negate(operand) => Step::Negate(self.place(operand, known)),
+            Program::Binary(operation, left, right) => {
+                Step::Binary(*operation, self.place(left, known), self.place(right, known))
+            }
+            Program::CeilDiv(left, right) => Step::CeilDiv(self.place(left, known), self.place(right, known)),
+            Program::Min(all) => return self.chain(all, Step::Min, known),
+            Program::Max(all) => return self.chain(all, Step::Max, known),
+        };
+        self.add(step, known)
+    }
+
+    /// The least or the greatest of several.
+    fn chain(
+        &mut self,
+        all: &[Program],
+        step: fn(usize, usize) -> Step,
+        known: &mut HashMap<Step, usize>,
+    ) -> usize {
+        let places: Vec<usize> = all.iter().map(|one| self.place(one, known)).collect();
+        let joined = places.into_iter().reduce(|left, right| self.add(step(left, right), known));
+        // No program is of none; one would have no value.
+        joined.unwrap_or_else(|| self.add(Step::Slot(usize::MAX), known))
+    }
+
+    fn add(&mut self, step: Step, known: &mut HashMap<Step, usize>) -> usize {
+        *known.entry(step).or_insert_with(|| {
+            self.steps.push(step);
+            self.steps.len() - 1
+        })
+    }
+
+    /// Computes the values; false if one of them has none.
+    pub(super) fn values(&mut self, numbers: &[i64], tuple: &mut Vec<i64>) -> bool {
+        self.run(0, self.of_values, numbers);
+        tuple.clear();
+        tuple.extend(self.values.iter().map_while(|place| self.found[*place]));
+        tuple.len() == self.values.len()
+    }
+
+    /// Whether all conditions hold, after [`Steps::values`] with the same numbers.
+    pub(super) fn conditions_hold(&mut self, numbers: &[i64]) -> bool {
+        self.run(self.of_values, self.steps.len(), numbers);
+        self.conditions.iter().all(|place| self.found[*place].is_some_and(|truth| truth != 0))
+    }
+
+    fn run(&mut self, from: usize, to: usize, numbers: &[i64]) {
+        for place in from..to {
+            let found = &self.found;
+            self.found[place] = match self.steps[place] {
+                Step::Constant(number) => Some(number),
+                Step::Slot(slot) => numbers.get(slot).copied(),
+                Step::Not(operand) => found[operand].map(|number| i64::from(number == 0)),
+                Step::Negate(operand) => found[operand].and_then(i64::checked_neg),
+                // The right side counts only if the left side does not decide.
+                Step::Binary(Operation::And, left, _) if found[left] == Some(0) => Some(0),
+                Step::Binary(Operation::Or, left, _) if found[left].is_some_and(|truth| truth != 0) => {
+                    Some(1)
+                }
+                Step::Binary(operation, left, right) => {
+                    found[left].zip(found[right]).and_then(|(left, right)| binary(operation, left, right))
+                }
+                Step::CeilDiv(left, right) => {
+                    found[left].zip(found[right]).and_then(|(left, right)| ceil_div(left, right))
+                }
+                Step::Min(left, right) => found[left].zip(found[right]).map(|(left, right)| left.min(right)),
+                Step::Max(left, right) => found[left].zip(found[right]).map(|(left, right)| left.max(right)),
+            };
+        }
+    }
+}
