@@ -92,35 +92,25 @@ impl Search {
         walk.found
     }
 
-    /// If two places decide, and one of them decides little: the other one, by its number among them, and what the programs
-    /// are for the numbers of the one. Every length of the other one is then tried in each regime.
+    /// If two places decide, and one of them makes few differences: the other one, by its number among them, and what the
+    /// programs are in each case. Every length of the other one is then tried in each.
     fn regimes(&self) -> Option<(usize, Vec<Regime>)> {
         let [first, second] = self.near_slots.as_slice() else { return None };
-        let programs = || self.values.iter().chain(&self.near).chain(&self.far);
-        let constants: Vec<i64> = programs().flat_map(Program::constants).collect();
+        let conditions = || self.near.iter().chain(&self.far);
+        let constants: Vec<i64> =
+            self.values.iter().chain(conditions()).flat_map(Program::constants).collect();
+        let steps = Steps::new(&self.values, &conditions().cloned().collect::<Vec<_>>());
         let of = |(place, tried): &(usize, Tried)| {
-            let mut regimes: Vec<Regime> = vec![];
-            for number in tried.around(&constants) {
-                let with = |all: &[Program]| -> Vec<Program> {
-                    all.iter().map(|program| program.with(*place, number)).collect()
-                };
-                let next = Regime {
-                    number,
-                    values: with(&self.values),
-                    near: with(&self.near),
-                    far: with(&self.far),
-                };
-                if next.near.contains(&Program::Constant(0)) || next.far.contains(&Program::Constant(0)) {
-                    continue;
-                }
-                if !regimes.iter().any(|known| known.is_like(&next)) {
-                    regimes.push(next);
-                }
-                if regimes.len() > MOST_REGIMES {
-                    return None;
-                }
-            }
-            Some(regimes)
+            let numbers = steps.kinds(*place, &tried.around(&constants), MOST_REGIMES);
+            let with = |all: &[Program], number: i64| -> Vec<Program> {
+                all.iter().map(|program| program.with(*place, number)).collect()
+            };
+            let regime = |number| Regime {
+                number,
+                values: with(&self.values, number),
+                near: with(&self.near, number),
+            };
+            (numbers.len() <= MOST_REGIMES).then(|| numbers.into_iter().map(regime).collect::<Vec<_>>())
         };
         let found = [of(second).map(|regimes| (0, regimes)), of(first).map(|regimes| (1, regimes))];
         found.into_iter().flatten().min_by_key(|(_, regimes)| regimes.len())
@@ -136,13 +126,6 @@ struct Regime {
     number: i64,
     values: Vec<Program>,
     near: Vec<Program>,
-    far: Vec<Program>,
-}
-
-impl Regime {
-    fn is_like(&self, other: &Self) -> bool {
-        (&self.values, &self.near, &self.far) == (&other.values, &other.near, &other.far)
-    }
 }
 
 /// Gives the last place of a group the products of all their numbers, and 1 to the others.

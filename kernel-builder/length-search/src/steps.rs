@@ -4,7 +4,7 @@
 //!
 //! The names of `[let]` are expanded in expressions, so that a program of two thousand parts may have a hundred different ones.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::program::{Operation, Program, binary, ceil_div};
 
@@ -93,6 +93,78 @@ impl Steps {
     pub(super) fn conditions_hold(&mut self, numbers: &[i64]) -> bool {
         self.run(self.of_values, self.steps.len(), numbers);
         self.conditions.iter().all(|place| self.found[*place].is_some_and(|truth| truth != 0))
+    }
+
+    /// For some of the numbers of a slot, what is computed of the others: one number of each kind, in their order, at most one
+    /// more than `most`. Numbers for which no condition can hold are left out.
+    pub(super) fn kinds(&self, slot: usize, numbers: &[i64], most: usize) -> Vec<i64> {
+        let mut rest = Self::default();
+        let mut known = HashMap::new();
+        let mut kinds: HashSet<Vec<usize>> = HashSet::new();
+        let mut first = vec![];
+        for number in numbers {
+            let mut places: Vec<usize> = vec![];
+            for step in &self.steps {
+                let place = rest.add(rest.without(*step, slot, *number, &places), &mut known);
+                places.push(place);
+            }
+            let of = |roots: &[usize]| -> Vec<usize> { roots.iter().map(|root| places[*root]).collect() };
+            let conditions = of(&self.conditions);
+            if conditions.iter().any(|place| rest.steps[*place] == Step::Constant(0)) {
+                continue;
+            }
+            if kinds.insert([of(&self.values), conditions].concat()) {
+                first.push(*number);
+            }
+            if first.len() > most {
+                break;
+            }
+        }
+        first
+    }
+
+    /// A step in which a slot has a number, with operands at these places here.
+    fn without(&self, step: Step, slot: usize, number: i64, places: &[usize]) -> Step {
+        let constant = |operand: usize| match self.steps[places[operand]] {
+            Step::Constant(number) => Some(number),
+            _ => None,
+        };
+        match step {
+            Step::Slot(other) if other == slot => Step::Constant(number),
+            Step::Constant(_) | Step::Slot(_) => step,
+            Step::Not(operand) => match constant(operand) {
+                Some(number) => Step::Constant(i64::from(number == 0)),
+                None => Step::Not(places[operand]),
+            },
+            Step::Negate(operand) => match constant(operand).and_then(i64::checked_neg) {
+                Some(number) => Step::Constant(number),
+                None => Step::Negate(places[operand]),
+            },
+            Step::Binary(operation, left, right) => match (operation, constant(left)) {
+                (Operation::And, Some(0)) => Step::Constant(0),
+                (Operation::Or, Some(truth)) if truth != 0 => Step::Constant(1),
+                (_, first) => {
+                    match first.zip(constant(right)).and_then(|(one, other)| binary(operation, one, other)) {
+                        Some(number) => Step::Constant(number),
+                        None => Step::Binary(operation, places[left], places[right]),
+                    }
+                }
+            },
+            Step::CeilDiv(left, right) => {
+                match constant(left).zip(constant(right)).and_then(|(one, other)| ceil_div(one, other)) {
+                    Some(number) => Step::Constant(number),
+                    None => Step::CeilDiv(places[left], places[right]),
+                }
+            }
+            Step::Min(left, right) => match constant(left).zip(constant(right)) {
+                Some((one, other)) => Step::Constant(one.min(other)),
+                None => Step::Min(places[left], places[right]),
+            },
+            Step::Max(left, right) => match constant(left).zip(constant(right)) {
+                Some((one, other)) => Step::Constant(one.max(other)),
+                None => Step::Max(places[left], places[right]),
+            },
+        }
     }
 
     fn run(&mut self, from: usize, to: usize, numbers: &[i64]) {
