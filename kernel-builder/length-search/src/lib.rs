@@ -68,7 +68,10 @@ impl Search {
             merge(&mut far_slots, &group, |lengths| lengths);
         }
         let mut walk = Walk {
-            far: &self.far,
+            far: Steps::of_conditions(
+                &self.far,
+                &far_slots.iter().map(|(place, _)| *place).collect::<Vec<_>>(),
+            ),
             far_slots,
             numbers: vec![1i64; self.slots],
             found: BTreeSet::new(),
@@ -140,8 +143,8 @@ fn merge<T>(slots: &mut [(usize, T)], group: &[usize], numbers: impl Fn(&mut T) 
 }
 
 /// A search on its way.
-struct Walk<'a> {
-    far: &'a [Program],
+struct Walk {
+    far: Steps,
     far_slots: Vec<(usize, Vec<i64>)>,
     numbers: Vec<i64>,
     found: BTreeSet<Vec<i64>>,
@@ -150,7 +153,7 @@ struct Walk<'a> {
     most: usize,
 }
 
-impl Walk<'_> {
+impl Walk {
     /// Tries the numbers of `slots`. The numbers of earlier places are constants in the programs.
     fn near(&mut self, slots: &[(usize, Lengths)], all: bool, values: &[Program], conditions: &[Program]) {
         let known = values.iter().all(|value| matches!(value, Program::Constant(_)));
@@ -195,20 +198,16 @@ impl Walk<'_> {
         {
             return;
         }
-        if can_hold(self.far, &self.far_slots, &mut self.numbers) {
+        if self.far.can_begin(&self.numbers) && can_hold(&mut self.far, &self.far_slots, &mut self.numbers) {
             self.found.insert(self.tuple.clone());
         }
     }
 }
 
-fn holds(condition: &Program, numbers: &[i64]) -> bool {
-    condition.run(numbers).is_some_and(|truth| truth != 0)
-}
-
 /// Whether the conditions hold for some numbers of what only they speak of.
-fn can_hold(conditions: &[Program], slots: &[(usize, Vec<i64>)], numbers: &mut [i64]) -> bool {
+fn can_hold(conditions: &mut Steps, slots: &[(usize, Vec<i64>)], numbers: &mut [i64]) -> bool {
     let Some(((place, lengths), rest)) = slots.split_first() else {
-        return conditions.iter().all(|condition| holds(condition, numbers));
+        return conditions.conditions_hold(numbers);
     };
     lengths.iter().any(|length| {
         numbers[*place] = *length;
@@ -222,6 +221,10 @@ mod tests {
 
     fn binary(operation: Operation, left: Program, right: Program) -> Program {
         Program::Binary(operation, Box::new(left), Box::new(right))
+    }
+
+    fn holds(condition: &Program, numbers: &[i64]) -> bool {
+        condition.run(numbers).is_some_and(|truth| truth != 0)
     }
 
     /// Every tuple, by looking at every number.

@@ -21,15 +21,42 @@ enum Step {
     Max(usize, usize),
 }
 
-/// Some programs, of which those for values come first.
+impl Step {
+    fn operands(self) -> impl Iterator<Item = usize> {
+        let (one, other) = match self {
+            Self::Constant(_) | Self::Slot(_) => (None, None),
+            Self::Not(operand) | Self::Negate(operand) => (Some(operand), None),
+            Self::Binary(_, left, right)
+            | Self::CeilDiv(left, right)
+            | Self::Min(left, right)
+            | Self::Max(left, right) => (Some(left), Some(right)),
+        };
+        one.into_iter().chain(other)
+    }
+
+    /// The step with its operands at other places.
+    fn moved(self, to: &[usize]) -> Self {
+        match self {
+            Self::Constant(_) | Self::Slot(_) => self,
+            Self::Not(operand) => Self::Not(to[operand]),
+            Self::Negate(operand) => Self::Negate(to[operand]),
+            Self::Binary(operation, left, right) => Self::Binary(operation, to[left], to[right]),
+            Self::CeilDiv(left, right) => Self::CeilDiv(to[left], to[right]),
+            Self::Min(left, right) => Self::Min(to[left], to[right]),
+            Self::Max(left, right) => Self::Max(to[left], to[right]),
+        }
+    }
+}
+
+/// Some programs. What is computed first is what the values need, or what does not vary in a loop.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     steps: Vec<Step>,
     /// The results, by the places of their steps.
     values: Vec<usize>,
     conditions: Vec<usize>,
-    /// Steps that the values need.
-    of_values: usize,
+    /// Steps that are computed first.
+    begin: usize,
     /// What each step has found; without a value after a division by zero and beyond 64 bits.
     found: Vec<Option<i64>>,
 }
@@ -39,10 +66,42 @@ impl Steps {
         let mut known = HashMap::new();
         let mut made = Self::default();
         made.values = values.iter().map(|one| made.place(one, &mut known)).collect();
-        made.of_values = made.steps.len();
+        made.begin = made.steps.len();
         made.conditions = conditions.iter().map(|one| made.place(one, &mut known)).collect();
         made.found = vec![None; made.steps.len()];
         made
+    }
+
+    /// Conditions alone, of which the steps that do not depend on these slots come first.
+    pub(super) fn of_conditions(conditions: &[Program], slots: &[usize]) -> Self {
+        let all = Self::new(&[], conditions);
+        let mut varies: Vec<bool> = vec![];
+        for step in &all.steps {
+            let varying = match step {
+                Step::Slot(slot) => slots.contains(slot),
+                other => other.operands().any(|operand| varies[operand]),
+            };
+            varies.push(varying);
+        }
+        let (later, first): (Vec<usize>, Vec<usize>) = (0..all.steps.len()).partition(|place| varies[*place]);
+        let mut moved = vec![0; all.steps.len()];
+        for (to, from) in first.iter().chain(&later).enumerate() {
+            moved[*from] = to;
+        }
+        Self {
+            steps: first.iter().chain(&later).map(|from| all.steps[*from].moved(&moved)).collect(),
+            values: vec![],
+            conditions: all.conditions.iter().map(|place| moved[*place]).collect(),
+            begin: first.len(),
+            found: all.found,
+        }
+    }
+
+    /// Computes the steps that come first; false if one of the conditions is among them and does not hold.
+    pub(super) fn can_begin(&mut self, numbers: &[i64]) -> bool {
+        self.run(0, self.begin, numbers);
+        let known = self.conditions.iter().filter(|place| **place < self.begin);
+        known.copied().all(|place| self.found[place].is_some_and(|truth| truth != 0))
     }
 
     fn place(&mut self, program: &Program, known: &mut HashMap<Step, usize>) -> usize {
@@ -83,15 +142,15 @@ impl Steps {
 
     /// Computes the values; false if one of them has none.
     pub(super) fn values(&mut self, numbers: &[i64], tuple: &mut Vec<i64>) -> bool {
-        self.run(0, self.of_values, numbers);
+        self.run(0, self.begin, numbers);
         tuple.clear();
         tuple.extend(self.values.iter().map_while(|place| self.found[*place]));
         tuple.len() == self.values.len()
     }
 
-    /// Whether all conditions hold, after [`Steps::values`] with the same numbers.
+    /// Whether all conditions hold, after [`Steps::values`] or [`Steps::can_begin`] with the same numbers.
     pub(super) fn conditions_hold(&mut self, numbers: &[i64]) -> bool {
-        self.run(self.of_values, self.steps.len(), numbers);
+        self.run(self.begin, self.steps.len(), numbers);
         self.conditions.iter().all(|place| self.found[*place].is_some_and(|truth| truth != 0))
     }
 
