@@ -6,6 +6,7 @@ use super::*;
 use crate::diagnostic::SourceFile;
 use crate::spec::expr::Value;
 use crate::spec::launch::TemplateValue;
+use crate::spec::op::{AxisKind, Case};
 use crate::spec::parse_op;
 use crate::spec::tune::Tuning;
 use crate::units::PythonName;
@@ -26,23 +27,32 @@ fn name(text: &str) -> PythonName {
     text.parse().unwrap()
 }
 
-/// The keys that [launch] asks for under one case, as the launcher's C++ would make them.
+/// The keys that [launch] asks for in a case, as the launcher's C++ would make them; `None` for a call that cannot be started.
+fn keys_of(op: &OpSpec, case: &Case, tuning: &Tuning) -> Option<Vec<(usize, Vec<String>)>> {
+    let launch = op.launch.as_ref().unwrap().evaluate(case, tuning).ok()?;
+    let key = |values: &[TemplateValue]| -> Vec<String> {
+        let numbers = values.iter().filter_map(|value| match value {
+            TemplateValue::Value(Value::Integer(number)) => Some(number.to_string()),
+            TemplateValue::Value(Value::Boolean(truth)) => Some(i64::from(*truth).to_string()),
+            TemplateValue::Type(_) => None,
+        });
+        let dtypes = op
+            .dtypes
+            .iter()
+            .map(|variable| format!("int64_t(Element::{})", element(case.dtypes[&variable.name.value])));
+        dtypes.chain(numbers).collect()
+    };
+    Some(launch.kernels.iter().map(|kernel| (kernel.place, key(&kernel.template))).collect())
+}
+
+/// Those of a call with a weight.
 fn asked(op: &OpSpec, rows: u64, hidden: u64, dtype: Dtype, tuning: &Tuning) -> Vec<(usize, Vec<String>)> {
     let workload = op.workloads.first().unwrap();
     let mut case = op.uncounted(workload).into_iter().next().unwrap();
     case.axes.insert(name("rows"), rows);
     case.axes.insert(name("hidden"), hidden);
     case.dtypes.insert(name("T"), dtype);
-    let launch = op.launch.as_ref().unwrap().evaluate(&case, tuning).unwrap();
-    let key = |values: &[TemplateValue]| {
-        let numbers = values.iter().filter_map(|value| match value {
-            TemplateValue::Value(Value::Integer(number)) => Some(number.to_string()),
-            TemplateValue::Value(Value::Boolean(truth)) => Some(i64::from(*truth).to_string()),
-            TemplateValue::Type(_) => None,
-        });
-        std::iter::once(format!("int64_t(Element::{})", element(dtype))).chain(numbers).collect::<Vec<_>>()
-    };
-    launch.kernels.iter().map(|kernel| (kernel.place, key(&kernel.template))).collect()
+    keys_of(op, &case, tuning).unwrap()
 }
 
 fn has(plan: &HostPlan, setting: usize, place: usize, key: &[String]) -> bool {
@@ -98,6 +108,69 @@ proptest! {
             prop_assert!(has(&plan, 0, place, &key), "{rows} x {hidden} {dtype}: kernel {place} {key:?}");
         }
     }
+}
+
+/// A number below `end`.
+fn below(end: u64, state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % end
+}
+
+/// A length of an axis: of any size, and often one that powers of two divide, or beside one.
+fn length(axis: &AxisKind, state: &mut u64) -> u64 {
+    let AxisKind::Var { multiple_of, min, max } = axis else { unreachable!("only these are drawn") };
+    let (least, most) = (min.unwrap_or(1).max(1), max.unwrap_or(u64::MAX));
+    let size = 1 << below(18, state);
+    let any = size + below(size, state);
+    let by = below(8, state);
+    let near = match below(3, state) {
+        0 => any,
+        1 => any >> by << by,
+        _ => (any >> by << by) + below(3, state),
+    };
+    (near.clamp(least, most) / multiple_of * multiple_of).max(least.next_multiple_of(*multiple_of))
+}
+
+/// With the defaults, calls of all templates have the instances that they ask for.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "kernel-plan reads no files; this test reads the templates")]
+fn calls_of_templates_have_their_instances() {
+    let templates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../templates");
+    let mut checked = 0;
+    for template in std::fs::read_dir(templates).unwrap().flatten() {
+        let texts = ["op.toml.j2", "op.toml", "backward.toml.j2", "backward.toml"]
+            .map(|file| template.path().join(file));
+        for text in texts.iter().filter_map(|file| std::fs::read_to_string(file).ok()) {
+            let text = text.replace("{{ module }}", "module");
+            let Some(op) = parse_op(SourceFile::new("op.toml", text)).0 else { continue };
+            if op.launch.is_none() {
+                continue;
+            }
+            let Ok(plan) = plan(&op, &[]) else { continue };
+            let state = &mut 7;
+            let first = op.uncounted(op.workloads.first().unwrap()).into_iter().next().unwrap();
+            for _ in 0..4_000 {
+                let mut case = first.clone();
+                for axis in op.axes.iter().filter(|axis| matches!(axis.kind, AxisKind::Var { .. })) {
+                    case.axes.insert(axis.name.value.clone(), length(&axis.kind, state));
+                }
+                for variable in &op.dtypes {
+                    let dtype = variable.dtypes[below(variable.dtypes.len() as u64, state) as usize];
+                    case.dtypes.insert(variable.name.value.clone(), dtype);
+                }
+                for (place, key) in keys_of(&op, &case, &op.tune.default_tuning()).unwrap_or_default() {
+                    let (axes, dtypes) = (&case.axes, &case.dtypes);
+                    assert!(
+                        has(&plan, 0, place, &key),
+                        "{}: {axes:?} {dtypes:?}: kernel {place} {key:?}",
+                        op.name.value
+                    );
+                    checked += 1;
+                }
+            }
+        }
+    }
+    assert!(checked > 50_000, "{checked}");
 }
 
 thread_local! {
