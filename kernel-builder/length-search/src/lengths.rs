@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 /// Lengths to try: a few first, so that what is common is known soon, then all.
+#[derive(Clone)]
 pub(super) struct Lengths {
     pub(super) few: Vec<i64>,
     pub(super) all: Vec<i64>,
@@ -76,7 +77,7 @@ impl Tried {
     }
 
     /// Small numbers, multiples, and powers of two with neighbors that fewer powers divide.
-    fn some(&self) -> Vec<i64> {
+    pub(super) fn some(&self) -> Vec<i64> {
         let small = (0..=128).chain((136..=1_024).step_by(8)).chain((1_088..=16_384).step_by(64));
         let powers =
             (11..=31).flat_map(|power| [-8, -4, -2, -1, 0, 1, 2, 4, 8].map(|by| (1i64 << power) + by));

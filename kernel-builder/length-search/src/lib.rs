@@ -78,13 +78,13 @@ impl Search {
             tuple: vec![],
             most,
         };
-        if let Some((inner, regimes)) = self.regimes() {
-            let (place, tried) = self.near_slots[inner];
-            let alone = [(place, tried.alone())];
+        if let Some(regimes) = self.regimes() {
             for all in [false, true] {
                 for regime in &regimes {
-                    walk.numbers[self.near_slots[1 - inner].0] = regime.number;
-                    walk.near(&alone, all, &regime.values, &regime.near);
+                    for (place, number) in &regime.fixed {
+                        walk.numbers[*place] = *number;
+                    }
+                    walk.near(&regime.inner, all, &regime.values, &regime.near);
                 }
             }
             return walk.found;
@@ -95,40 +95,86 @@ impl Search {
         walk.found
     }
 
-    /// If two places decide, and one of them makes few differences: the other one, by its number among them, and what the
-    /// programs are in each case. Every length of the other one is then tried in each.
-    fn regimes(&self) -> Option<(usize, Vec<Regime>)> {
-        let [first, second] = self.near_slots.as_slice() else { return None };
-        let conditions = || self.near.iter().chain(&self.far);
-        let constants: Vec<i64> =
-            self.values.iter().chain(conditions()).flat_map(Program::constants).collect();
-        let steps = Steps::new(&self.values, &conditions().cloned().collect::<Vec<_>>());
-        let of = |(place, tried): &(usize, Tried)| {
-            let numbers = steps.kinds(*place, &tried.around(&constants), MOST_REGIMES);
-            let with = |all: &[Program], number: i64| -> Vec<Program> {
-                all.iter().map(|program| program.with(*place, number)).collect()
-            };
-            let regime = |number| Regime {
-                number,
-                values: with(&self.values, number),
-                near: with(&self.near, number),
-            };
-            (numbers.len() <= MOST_REGIMES).then(|| numbers.into_iter().map(regime).collect::<Vec<_>>())
-        };
-        let found = [of(second).map(|regimes| (0, regimes)), of(first).map(|regimes| (1, regimes))];
-        found.into_iter().flatten().min_by_key(|(_, regimes)| regimes.len())
+    /// If one axis decides, or two of which one makes few differences, beside truths: the cases in which every length of an
+    /// axis is tried.
+    fn regimes(&self) -> Option<Vec<Regime>> {
+        let (axes, others): (Vec<(usize, Tried)>, Vec<(usize, Tried)>) =
+            self.near_slots.iter().copied().partition(|(_, tried)| matches!(tried, Tried::Axis { .. }));
+        let mut regimes = vec![Regime::new(self)];
+        for (place, tried) in others {
+            let numbers = tried.some();
+            regimes = regimes
+                .iter()
+                .flat_map(|regime| numbers.iter().map(|number| regime.with(place, *number)))
+                .collect();
+            if regimes.len() > MOST_REGIMES {
+                return None;
+            }
+        }
+        match axes.as_slice() {
+            [inner] => regimes.iter_mut().for_each(|regime| regime.inner = vec![(inner.0, inner.1.alone())]),
+            [first, second] => {
+                let split = |regime: &Regime| regime.split(first, second);
+                regimes = regimes.iter().map(split).collect::<Option<Vec<_>>>()?.concat();
+            }
+            _ => return None,
+        }
+        Some(regimes)
     }
 }
 
 /// More regimes than these take too long, with every length of another place in each.
 const MOST_REGIMES: usize = 48;
 
-/// What the programs are for some numbers of a place.
+/// What the programs are for some numbers of places.
+#[derive(Clone)]
 struct Regime {
-    /// One of the numbers.
-    number: i64,
+    /// The places, each with one of its numbers.
+    fixed: Vec<(usize, i64)>,
+    /// The place that is left, with what it is tried with.
+    inner: Vec<(usize, Lengths)>,
     values: Vec<Program>,
     near: Vec<Program>,
+    far: Vec<Program>,
+}
+
+impl Regime {
+    fn new(search: &Search) -> Self {
+        let Search { values, near, far, .. } = search.clone();
+        Self { fixed: vec![], inner: vec![], values, near, far }
+    }
+
+    fn with(&self, place: usize, number: i64) -> Self {
+        let with = |all: &[Program]| all.iter().map(|program| program.with(place, number)).collect();
+        let mut fixed = self.fixed.clone();
+        fixed.push((place, number));
+        Self {
+            fixed,
+            inner: vec![],
+            values: with(&self.values),
+            near: with(&self.near),
+            far: with(&self.far),
+        }
+    }
+
+    /// Cases for numbers of the one of two axes that makes fewer differences; `None` if both make many.
+    fn split(&self, first: &(usize, Tried), second: &(usize, Tried)) -> Option<Vec<Self>> {
+        let conditions: Vec<Program> = self.near.iter().chain(&self.far).cloned().collect();
+        let steps = Steps::new(&self.values, &conditions);
+        let constants: Vec<i64> =
+            self.values.iter().chain(&conditions).flat_map(Program::constants).collect();
+        let kinds = |(place, tried): &(usize, Tried)| {
+            let numbers = steps.kinds(*place, &tried.around(&constants), MOST_REGIMES);
+            (numbers.len() <= MOST_REGIMES).then_some(numbers)
+        };
+        let found =
+            [(first, second), (second, first)].map(|(outer, inner)| Some((kinds(outer)?, outer, inner)));
+        let (numbers, outer, inner) =
+            found.into_iter().flatten().min_by_key(|(numbers, ..)| numbers.len())?;
+        let case =
+            |number: &i64| Self { inner: vec![(inner.0, inner.1.alone())], ..self.with(outer.0, *number) };
+        Some(numbers.iter().map(case).collect())
+    }
 }
 
 /// Gives the last place of a group the products of all their numbers, and 1 to the others.
