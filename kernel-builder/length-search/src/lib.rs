@@ -98,14 +98,15 @@ impl Search {
     /// If one axis decides, or two of which one makes few differences, beside truths: the cases in which every length of an
     /// axis is tried.
     fn regimes(&self) -> Option<Vec<Regime>> {
-        let (axes, others): (Vec<(usize, Tried)>, Vec<(usize, Tried)>) =
-            self.near_slots.iter().copied().partition(|(_, tried)| matches!(tried, Tried::Axis { .. }));
+        let is_axis = |(_, tried): &(usize, Tried)| matches!(tried, Tried::Axis { .. });
+        let axes: Vec<_> = self.near_slots.iter().filter(|slot| is_axis(slot)).collect();
+        let others = self.near_slots.iter().filter(|slot| !is_axis(slot));
         let mut regimes = vec![Regime::new(self)];
         for (place, tried) in others {
             let numbers = tried.some();
             regimes = regimes
                 .iter()
-                .flat_map(|regime| numbers.iter().map(|number| regime.with(place, *number)))
+                .flat_map(|regime| numbers.iter().map(|number| regime.with(*place, *number)))
                 .collect();
             if regimes.len() > MOST_REGIMES {
                 return None;
