@@ -110,11 +110,16 @@ def commit() -> str:
     return f"{head}-dirty" if changed else head
 
 
+def is_asked_for(kind: str, name: str, only: list[str]) -> bool:
+    """Whether `--only` leaves a project in: by its name, or by `example/NAME` or `template/NAME`."""
+    return not only or name in only or f"{kind}/{name}" in only
+
+
 def carry(options: argparse.Namespace) -> None:
     folder, program = options.folder, options.program.resolve()
     if not program.exists():
         sys.exit(f"program not found: {program}\nhelp: run `cargo build --bin kernelwright`, or name it by --program")
-    chosen = [one for one in subjects() if not options.only or one[1] in options.only]
+    chosen = [one for one in subjects() if is_asked_for(*one, options.only)]
     if not chosen:
         sys.exit(f"no such example or template: {', '.join(options.only)}")
     of, known = commit(), expected_seconds()
@@ -261,7 +266,7 @@ def judge(options: argparse.Namespace) -> int:
             sys.exit(f"{archive} has format {manifest['format']}, and this program reads {FORMAT}")
         out = folder_made(options.out) / RESULTS
         results = Results(out)
-        rows = [row for row in manifest["projects"] if not options.only or row["name"] in options.only]
+        rows = [row for row in manifest["projects"] if is_asked_for(row["kind"], row["name"], options.only)]
         left = [row for row in rows if not results.has(row)]
         left.sort(key=lambda row: -row["expected_seconds"])
         tell(f"{len(rows)} projects, {len(rows) - len(left)} judged earlier; {gpu['device']}, driver {gpu['driver']}")
@@ -474,7 +479,7 @@ def main() -> int | None:
     one = verbs.add_parser("carry", help="build every project, and pack what a GPU machine needs")
     one.add_argument("folder", type=Path, help="keeps projects and builds, so that a second run is short")
     one.add_argument("--program", type=Path, default=ROOT / "target/debug/kernelwright")
-    one.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these examples and templates alone")
+    one.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these alone; example/NAME names an example, template/NAME a template, NAME both")
     one.set_defaults(run=carry)
     one = verbs.add_parser("judge", help="judge what was carried, on a GPU")
     one.add_argument("folder", type=Path, help=f"the archive, or a folder with {ARCHIVE}")
@@ -483,7 +488,7 @@ def main() -> int | None:
     one.add_argument("--minutes", type=float, default=18, help="after these, nothing is begun; default: 18")
     one.add_argument("--threads", type=int, help="processors of each judgement; default: all divided by --jobs")
     one.add_argument("--deadline", type=int, default=600, help="of `verify`; more than its own, for they share processors")
-    one.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these examples and templates alone")
+    one.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these alone; example/NAME names an example, template/NAME a template, NAME both")
     one.set_defaults(run=judge)
     one = verbs.add_parser("record", help="merge results into one record")
     one.add_argument("out", type=Path, nargs="+", help=f"folders of `judge`, or files like {RESULTS}")
