@@ -45,6 +45,64 @@ const COMPARED: usize = 31;
 /// The fewest unseen lengths that say something about others.
 const FEWEST_UNSEEN: usize = 3;
 
+/// Lengths that are searched, and compared, however little time there is.
+const FEWEST_SEARCHED: usize = 4;
+const FEWEST_COMPARED: usize = 6;
+/// The least time of a search or a comparison, in seconds.
+const LEAST_SHARE: f64 = 0.5;
+
+/// How time is divided among cases that each take more than their share: to draw inputs, to compute the reference.
+struct Shares {
+    since: Instant,
+    seconds: f64,
+    /// Cases that have a share even if the time is over.
+    fewest: usize,
+    ended: usize,
+    /// Seconds of all shares that ended.
+    given: f64,
+}
+
+impl Shares {
+    fn new(seconds: f64, fewest: usize) -> Self {
+        Self { since: Instant::now(), seconds, fewest, ended: 0, given: 0.0 }
+    }
+
+    fn spent(&self) -> f64 {
+        self.since.elapsed().as_secs_f64()
+    }
+
+    /// The share of the next case, if `left` cases are left with it; none if the time is over.
+    fn next(&self, left: usize) -> Option<f64> {
+        share(self.seconds, self.spent(), self.given, (self.ended, self.fewest), left)
+    }
+
+    fn ended(&mut self, share: f64) {
+        self.ended += 1;
+        self.given += share;
+    }
+}
+
+/// The seconds of the next of `left` cases, of which as many have ended, after which `spent` is over, and `given` was theirs.
+fn share(seconds: f64, spent: f64, given: f64, (ended, fewest): (usize, usize), left: usize) -> Option<f64> {
+    let beside = if ended > 0 { (spent - given).max(0.0) / ended as f64 } else { 0.0 };
+    let rest = seconds - spent;
+    let is_over = rest < beside + LEAST_SHARE;
+    (!is_over || ended < fewest).then(|| (rest / left.max(1) as f64 - beside).max(LEAST_SHARE))
+}
+
+/// The places of the plan that are compared, two searched ones and an unseen one in turn, so that there are some of both
+/// whenever the time is over. Of the searched ones the first `reached` were.
+fn compared(searched: usize, reached: usize, all: usize) -> Vec<usize> {
+    let mut seen = searched..searched + reached;
+    let mut unseen = 2 * searched..all;
+    let mut order = vec![];
+    while !seen.is_empty() || !unseen.is_empty() {
+        order.extend(seen.by_ref().take(2));
+        order.extend(unseen.next());
+    }
+    order
+}
+
 /// What came of all dtypes.
 pub(crate) struct SpreadSearch {
     /// One for dtypes of the same sizes.
@@ -182,7 +240,8 @@ pub(super) fn sizes(case: &Case) -> Vec<usize> {
 }
 
 impl Run<'_> {
-    /// Searches the first `searched` cases of the plan, and compares what was found at the rest.
+    /// Searches the first `searched` cases of the plan, and compares what was found at the rest. What the budget does not
+    /// reach is left out.
     fn spread(
         &self,
         plan: &[Case],
@@ -194,29 +253,49 @@ impl Run<'_> {
         let progress =
             session.report.progress("searching drawn lengths", ProgressKind::Count, Some(plan.len() as u64));
         let mut winners: BTreeMap<Vec<usize>, Winners> = BTreeMap::new();
+        let mut time = Shares::new(SEARCHES * seconds, FEWEST_SEARCHED);
+        let mut reached = 0;
         for (place, case) in plan[..searched].iter().enumerate() {
+            let Some(share) = time.next(searched - place) else { break };
             progress.doing(&format!("searching {}", case.id));
-            let found = self.search_case(case, place, SEARCHES * seconds / searched as f64, handed)?;
+            let found = self.search_case(case, place, share, handed)?;
+            time.ended(share);
             self.learn(&found);
             winners.entry(sizes(case)).or_default().add(found);
+            reached += 1;
             progress.add(1);
         }
         let pools: BTreeMap<Vec<usize>, Vec<Tuning>> = winners
             .into_iter()
             .map(|(sizes, won)| (sizes, won.pool(self.project.op.tune.default_tuning(), self.taught())))
             .collect();
-        let rest = (1.0 - SEARCHES) * seconds / (plan.len() - searched) as f64;
+        let order = compared(searched, reached, plan.len());
+        let mut time = Shares::new(seconds - time.spent(), FEWEST_COMPARED);
         let mut samples: BTreeMap<Vec<usize>, Vec<(usize, Sample)>> = BTreeMap::new();
-        for (place, case) in plan.iter().enumerate().skip(searched) {
-            // Dtypes of which no case was searched have no settings to compare.
-            let Some(pool) = pools.get(&sizes(case)) else { continue };
+        // Dtypes of which no case was searched have no settings to compare.
+        let with_pool = order.into_iter().filter_map(|place| Some((place, pools.get(&sizes(&plan[place]))?)));
+        let order: Vec<(usize, &Vec<Tuning>)> = with_pool.collect();
+        let mut done = 0;
+        for (place, pool) in order.iter().copied() {
+            let case = &plan[place];
+            let Some(share) = time.next(order.len() - done) else { break };
             progress.doing(&format!("comparing at {}", case.id));
-            let costs = self.compare_case(case, place, pool, rest, handed)?;
+            let costs = self.compare_case(case, place, pool, share, handed)?;
+            time.ended(share);
             let lengths = table::axes_of(&self.project.op, case).into_values().collect();
             samples.entry(sizes(case)).or_default().push((place, Sample { lengths, costs }));
+            done += 1;
             progress.add(1);
         }
-        let group = |(sizes, known): (Vec<usize>, Vec<(usize, Sample)>)| {
+        if reached < searched || done < order.len() {
+            session.report.warn(format!(
+                "the time was over when {reached} of {searched} lengths were searched, and settings compared at {done} of {}: a \
+                 larger --budget reaches more, a smaller --count asks for less",
+                plan.len() - searched,
+            ));
+        }
+        let group = |(sizes, mut known): (Vec<usize>, Vec<(usize, Sample)>)| {
+            known.sort_by_key(|(place, _)| *place);
             let settings = pools.get(&sizes).cloned().unwrap_or_default();
             let is_unseen = |place: usize| place >= 2 * searched;
             group(plan, known, settings, is_unseen)
@@ -401,6 +480,24 @@ mod tests {
     fn length(is_unseen: bool, over_defaults: Option<f64>, of_best: f64) -> Length {
         let case = format!("drawn-0-{of_best}");
         Length { case, is_unseen, setting: 0, over_defaults, of_best: Some(of_best) }
+    }
+
+    #[test]
+    fn time_that_is_short_reaches_fewer_lengths() {
+        // Nothing is known yet: an equal share.
+        assert_eq!(share(90.0, 0.0, 0.0, (0, 4), 30), Some(3.0));
+        // Each takes 5 s beside its share.
+        assert_eq!(share(300.0, 80.0, 30.0, (10, 4), 20), Some(220.0 / 20.0 - 5.0));
+        // Too little for all: they have the least, and some are left out.
+        assert_eq!(share(90.0, 80.0, 30.0, (10, 4), 20), Some(LEAST_SHARE));
+        assert_eq!(share(90.0, 86.0, 30.0, (10, 4), 20), None);
+        assert_eq!(share(90.0, 86.0, 30.0, (3, 4), 20), Some(LEAST_SHARE), "a few are searched in any case");
+    }
+
+    #[test]
+    fn searched_and_unseen_lengths_are_compared_in_turn() {
+        assert_eq!(compared(4, 4, 10), [4, 5, 8, 6, 7, 9]);
+        assert_eq!(compared(4, 1, 10), [4, 8, 9], "what was not searched is not compared");
     }
 
     #[test]
