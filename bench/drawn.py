@@ -4,7 +4,8 @@
     python3 bench/drawn.py examples/rms-norm examples/softmax --out FOLDER --seeds 7 8 9 --count 20 --program target/release/kernelwright
 
 Each project is built with the CUDA toolkit and for the PyTorch of the machine and judged, then measured with every seed, by default
-beside eager PyTorch, the fused operator and torch.compile. With several GPUs, each measures one project with one seed at a time; in
+beside eager PyTorch, the fused operator and torch.compile. With --prebuilt, the builds in the projects are measured, such as those
+that `packages.py judge --keep` has judged. With several GPUs, each measures one project with one seed at a time; in
 the order of the seeds, so that all projects have a seed before the next one begins. With --backend cpu the package for processors is
 measured instead.
 
@@ -51,6 +52,8 @@ class Lines:
 
 
 def words_of(options, project):
+    if options.prebuilt:
+        return [project, "--prebuilt", "--backend", options.backend]
     return [project, "--backend", "cpu"] if options.backend == "cpu" else as_built(project)
 
 
@@ -129,6 +132,7 @@ def main():
     parser.add_argument("--count", type=int, default=20, help="cases for each seed")
     parser.add_argument("--program", default="kernelwright", help="default: the one in PATH")
     parser.add_argument("--backend", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--prebuilt", action="store_true", help="build nothing; what was verified before is not verified again")
     parser.add_argument("--starts", type=int, default=1, help="starts of the processes on a GPU")
     parser.add_argument("--rivals-left-out", nargs="*", default=["compile-max"], help="rivals that `bench` leaves out")
     parser.add_argument("--step-seconds", type=float, default=1800.0, help="interrupt `verify` or `bench` after these")

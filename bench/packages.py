@@ -22,6 +22,7 @@ _inject, which `verify` does not run; `cargo xtask ci harness` and `model` test 
 """
 
 import argparse
+import contextlib
 import datetime
 import hashlib
 import io
@@ -257,8 +258,8 @@ def judge(options: argparse.Namespace) -> int:
     began = time.monotonic()
     signal.signal(signal.SIGTERM, interrupted)
     signal.signal(signal.SIGINT, interrupted)
-    with tempfile.TemporaryDirectory(prefix="packages-") as scratch:
-        work = Path(scratch)
+    with contextlib.ExitStack() as stack:
+        work = folder_made(options.keep) if options.keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="packages-")))
         with tarfile.open(archive) as tar:
             tar.extractall(work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         manifest = json.loads((work / MANIFEST).read_text())
@@ -484,6 +485,7 @@ def main() -> int | None:
     one = verbs.add_parser("judge", help="judge what was carried, on a GPU")
     one.add_argument("folder", type=Path, help=f"the archive, or a folder with {ARCHIVE}")
     one.add_argument("--out", type=Path, required=True, help=f"folder of {RESULTS}; with one of an earlier run, goes on")
+    one.add_argument("--keep", type=Path, help="unpack here and leave it: bench/drawn.py --prebuilt measures FOLDER/projects")
     one.add_argument("--jobs", type=int, default=3, help="judgements at a time; default: 3")
     one.add_argument("--minutes", type=float, default=18, help="after these, nothing is begun; default: 18")
     one.add_argument("--threads", type=int, help="processors of each judgement; default: all divided by --jobs")
