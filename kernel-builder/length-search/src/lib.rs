@@ -127,7 +127,7 @@ impl Search {
 /// More regimes than these take too long, with every length of another place in each.
 const MOST_REGIMES: usize = 48;
 
-/// What the programs are for some numbers of places.
+/// The programs with numbers in place of some slots.
 #[derive(Clone)]
 struct Regime {
     /// The places, each with one of its numbers.

@@ -57,7 +57,7 @@ pub(super) struct Steps {
     conditions: Vec<usize>,
     /// Steps that are computed first.
     begin: usize,
-    /// What each step has found; without a value after a division by zero and beyond 64 bits.
+    /// The result of each step; `None` after a division by zero, or if it does not fit into 64 bits.
     found: Vec<Option<i64>>,
 }
 

@@ -45,7 +45,7 @@ fn keys_of(op: &OpSpec, case: &Case, tuning: &Tuning) -> Option<Vec<(usize, Vec<
     Some(launch.kernels.iter().map(|kernel| (kernel.place, key(&kernel.template))).collect())
 }
 
-/// Those of a call with a weight.
+/// The keys that a call of `rms_norm` asks for.
 fn asked(op: &OpSpec, rows: u64, hidden: u64, dtype: Dtype, tuning: &Tuning) -> Vec<(usize, Vec<String>)> {
     let workload = op.workloads.first().unwrap();
     let mut case = op.uncounted(workload).into_iter().next().unwrap();

@@ -9,6 +9,7 @@ pub(crate) mod filled;
 mod on_gpu;
 pub(crate) mod phases;
 mod search;
+mod shares;
 pub(crate) mod spread;
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,7 @@ use crate::verify::device as judge;
 
 use super::on_gpu::{CarriedOver, GpuJudge, GroundworkQueue};
 use super::search::{self, Log};
+use super::shares::Shares;
 use super::{Opened, Request, Run, compare};
 
 /// The share of the budget that searches; the rest compares what was found.
@@ -48,47 +49,6 @@ const FEWEST_UNSEEN: usize = 3;
 /// Lengths that are searched, and compared, however little time there is.
 const FEWEST_SEARCHED: usize = 4;
 const FEWEST_COMPARED: usize = 6;
-/// The least time of a search or a comparison, in seconds.
-const LEAST_SHARE: f64 = 0.5;
-
-/// How time is divided among cases that each take more than their share: to draw inputs, to compute the reference.
-struct Shares {
-    since: Instant,
-    seconds: f64,
-    /// Cases that have a share even if the time is over.
-    fewest: usize,
-    ended: usize,
-    /// Seconds of all shares that ended.
-    given: f64,
-}
-
-impl Shares {
-    fn new(seconds: f64, fewest: usize) -> Self {
-        Self { since: Instant::now(), seconds, fewest, ended: 0, given: 0.0 }
-    }
-
-    fn spent(&self) -> f64 {
-        self.since.elapsed().as_secs_f64()
-    }
-
-    /// The share of the next case, if `left` cases are left with it; none if the time is over.
-    fn next(&self, left: usize) -> Option<f64> {
-        share(self.seconds, self.spent(), self.given, (self.ended, self.fewest), left)
-    }
-
-    fn ended(&mut self, share: f64) {
-        self.ended += 1;
-        self.given += share;
-    }
-}
-
-/// The seconds of the next of `left` cases, of which as many have ended, after which `spent` is over, and `given` was theirs.
-fn share(seconds: f64, spent: f64, given: f64, (ended, fewest): (usize, usize), left: usize) -> Option<f64> {
-    let beside = if ended > 0 { (spent - given).max(0.0) / ended as f64 } else { 0.0 };
-    let rest = seconds - spent;
-    let is_over = rest < beside + LEAST_SHARE;
-    (!is_over || ended < fewest).then(|| (rest / left.max(1) as f64 - beside).max(LEAST_SHARE))
-}
 
 /// The places of the plan that are compared, two searched ones and an unseen one in turn, so that there are some of both
 /// whenever the time is over. Of the searched ones the first `reached` were.
@@ -480,18 +440,6 @@ mod tests {
     fn length(is_unseen: bool, over_defaults: Option<f64>, of_best: f64) -> Length {
         let case = format!("drawn-0-{of_best}");
         Length { case, is_unseen, setting: 0, over_defaults, of_best: Some(of_best) }
-    }
-
-    #[test]
-    fn time_that_is_short_reaches_fewer_lengths() {
-        // Nothing is known yet: an equal share.
-        assert_eq!(share(90.0, 0.0, 0.0, (0, 4), 30), Some(3.0));
-        // Each takes 5 s beside its share.
-        assert_eq!(share(300.0, 80.0, 30.0, (10, 4), 20), Some(220.0 / 20.0 - 5.0));
-        // Too little for all: they have the least, and some are left out.
-        assert_eq!(share(90.0, 80.0, 30.0, (10, 4), 20), Some(LEAST_SHARE));
-        assert_eq!(share(90.0, 86.0, 30.0, (10, 4), 20), None);
-        assert_eq!(share(90.0, 86.0, 30.0, (3, 4), 20), Some(LEAST_SHARE), "a few are searched in any case");
     }
 
     #[test]
