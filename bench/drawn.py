@@ -76,7 +76,9 @@ def measured(options, lines, project, seed, gpu):
     if time.monotonic() - options.begun > options.seconds:
         return False
     without = [word for rival in options.rivals_left_out for word in ("--without", rival)]
-    words = ["bench", *words_of(options, project), "--drawn", seed, "--count", options.count, *without, "--starts", options.starts]
+    regimes = [word for regime in options.regimes for word in ("--regime", regime)]
+    how = [*without, *regimes, "--budget", options.budget, "--starts", options.starts]
+    words = ["bench", *words_of(options, project), "--drawn", seed, "--count", options.count, *how]
     if options.backend == "cpu":
         words = words[:-2]
     step, result = run(options.program, words, gpu, options.step_seconds)
@@ -134,6 +136,8 @@ def main():
     parser.add_argument("--backend", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--prebuilt", action="store_true", help="build nothing; what was verified before is not verified again")
     parser.add_argument("--starts", type=int, default=1, help="starts of the processes on a GPU")
+    parser.add_argument("--regimes", nargs="*", default=[], help="regimes of a GPU; default: all")
+    parser.add_argument("--budget", type=float, default=2.0, help="seconds of sampling for a case and regime")
     parser.add_argument("--rivals-left-out", nargs="*", default=["compile-max"], help="rivals that `bench` leaves out")
     parser.add_argument("--step-seconds", type=float, default=1800.0, help="interrupt `verify` or `bench` after these")
     parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")

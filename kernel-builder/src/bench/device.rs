@@ -67,6 +67,8 @@ pub(super) struct DeviceRounds<'a> {
     pub(super) random: SplitMix,
     /// Time for samples of each regime.
     pub(super) budget: Duration,
+    /// What is measured of the regimes that a device has.
+    pub(super) regimes: Vec<Regime>,
 }
 
 impl DeviceRounds<'_> {
@@ -89,7 +91,9 @@ impl DeviceRounds<'_> {
         }
         let mut regimes = Vec::new();
         for (number, sizes) in rivals.regimes.iter().enumerate() {
-            regimes.push(self.regime(number as u32 + 1, sizes.regime, &loaded, &rivals)?);
+            if self.regimes.contains(&sizes.regime) {
+                regimes.push(self.regime(number as u32 + 1, sizes.regime, &loaded, &rivals)?);
+            }
         }
         self.lab.unload(&loaded)?;
         self.baselines.leave()?;

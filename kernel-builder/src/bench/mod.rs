@@ -54,7 +54,7 @@ pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Setting};
 pub use drawn::Draw;
 pub use error::BenchError;
 pub use options::{
-    ENOUGH_STARTS, KeepNothing, MeasurementStore, OPTIONAL_RIVALS, Options, Outcome, starts_on,
+    ENOUGH_STARTS, KeepNothing, MeasurementStore, OPTIONAL_RIVALS, Options, Outcome, REGIMES, starts_on,
 };
 pub(crate) use record::multiplies;
 pub use record::{

@@ -6,6 +6,7 @@ use kernel_plan::spec::op::Device;
 
 use crate::base::files::FileError;
 
+use super::contender::Regime;
 use super::drawn::Draw;
 use super::record::{Measurement, RunContext};
 use super::skip::SkipReason;
@@ -13,6 +14,9 @@ use super::skip::SkipReason;
 /// The rivals that a run can do without: what is compiled or searched for, which takes tens of seconds.
 pub const OPTIONAL_RIVALS: [&str; 5] =
     ["compile", "compile-max", "cublaslt", "cublaslt-tuned", "cublaslt-turned"];
+
+/// The regimes of a GPU that a run can be limited to, as records name them.
+pub const REGIMES: [&str; 3] = ["graph", "cold", "hot"];
 
 /// How long, and what.
 #[derive(Debug, Clone)]
@@ -27,6 +31,8 @@ pub struct Options {
     pub drawn: Option<Draw>,
     /// Rivals that are left out, of [`OPTIONAL_RIVALS`].
     pub without: Vec<String>,
+    /// The regimes that are measured on a GPU, of [`REGIMES`]; all when empty.
+    pub regimes: Vec<String>,
     /// The project's commit, for the record.
     pub commit: Option<String>,
     /// Threads that PyTorch may use, for all contenders; as many as processors when absent.
@@ -45,11 +51,24 @@ impl Default for Options {
             workloads: Vec::new(),
             drawn: None,
             without: Vec::new(),
+            regimes: Vec::new(),
             commit: None,
             threads: None,
             seed: 0x6b77,
             about: RunContext::default(),
         }
+    }
+}
+
+impl Options {
+    /// The regimes that are measured where a device has them.
+    pub(super) fn regimes(&self) -> Vec<Regime> {
+        let is_wanted = |regime: &Regime| {
+            self.regimes.is_empty()
+                || *regime == Regime::Host
+                || self.regimes.iter().any(|one| one == regime.as_str())
+        };
+        Regime::ALL.into_iter().filter(is_wanted).collect()
     }
 }
 

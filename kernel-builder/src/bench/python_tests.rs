@@ -110,6 +110,7 @@ fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, 
         random: SplitMix(11),
         folder,
         budget: Duration::from_millis(300),
+        regimes: vec![crate::protocol::bench::Regime::Host],
         threads: 1,
         idle: IDLE,
     };

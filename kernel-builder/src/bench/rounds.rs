@@ -93,6 +93,8 @@ pub(super) struct Rounds<'a> {
     pub(super) folder: &'a Path,
     /// Time for samples of each regime.
     pub(super) budget: Duration,
+    /// What is measured of the regimes that a device has.
+    pub(super) regimes: Vec<Regime>,
     /// Threads that contenders may use.
     pub(super) threads: u64,
     /// [`IDLE`], but in tests.
@@ -174,8 +176,10 @@ impl Rounds<'_> {
         }
         let own = self.kernel.prepare(seed).map_err(kernel)?;
         let mut regimes = Vec::new();
-        for sizes in &rivals.regimes {
-            regimes.push(self.regime(sizes.regime, case, &own, rivals)?);
+        for regime in rivals.regimes.iter().map(|sizes| sizes.regime) {
+            if self.regimes.contains(&regime) {
+                regimes.push(self.regime(regime, case, &own, rivals)?);
+            }
         }
         let mut notes = rivals.notes.clone();
         notes.extend(self.left_behind(rivals, before)?);

@@ -210,6 +210,7 @@ fn play(kernel: &mut Fake, baselines: &mut Fake, seed: u64) -> Result<Outcome, S
         random: SplitMix(seed),
         folder: folder.path(),
         budget,
+        regimes: Regime::ALL.to_vec(),
         threads: 1,
         idle,
     };
@@ -382,6 +383,7 @@ fn what_the_tracer_sees_is_held_against_the_figures_and_kept() {
             random: SplitMix(5),
             folder: folder.path(),
             budget: moment,
+            regimes: Regime::ALL.to_vec(),
             threads: 1,
             idle: moment,
         };

@@ -185,6 +185,10 @@ pub(crate) struct Measuring {
     /// Leave out a rival that takes long to compile or to search; can be repeated
     #[arg(long, value_name = "RIVAL", value_parser = bench::OPTIONAL_RIVALS)]
     pub(crate) without: Vec<String>,
+    /// On a GPU, measure only this regime: `graph` (calls in a CUDA graph), `cold` (single calls after the L2 cache
+    /// was flushed) or `hot` (calls on data in the cache); can be repeated. Default: all
+    #[arg(long = "regime", value_name = "REGIME", value_parser = bench::REGIMES)]
+    pub(crate) regimes: Vec<String>,
 }
 
 impl Measuring {
@@ -195,6 +199,7 @@ impl Measuring {
             starts: self.starts.map(usize::from),
             workloads: self.workloads.clone(),
             without: self.without.clone(),
+            regimes: self.regimes.clone(),
             ..bench::Options::default()
         }
     }

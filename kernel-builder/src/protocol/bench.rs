@@ -177,6 +177,9 @@ pub(crate) enum Regime {
 }
 
 impl Regime {
+    /// All.
+    pub(crate) const ALL: [Self; 4] = [Self::Host, Self::Cold, Self::Graph, Self::Hot];
+
     /// Its name in records.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

@@ -100,6 +100,7 @@ impl Processes for Packaged<'_, '_> {
             random: SplitMix(random::seed() ^ subject.options.seed),
             folder: self.folder,
             budget: subject.budget(),
+            regimes: subject.options.regimes(),
             threads: self.threads,
             idle: rounds::IDLE,
         };

@@ -191,6 +191,7 @@ impl Subject<'_> {
             baselines,
             random: SplitMix(random::seed() ^ self.options.seed),
             budget: self.budget(),
+            regimes: self.options.regimes(),
         };
         let measured = rounds.measure(case, &launch, &code);
         let arch = arch_of(lab.about());
