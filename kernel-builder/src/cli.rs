@@ -13,6 +13,7 @@ use crate::base::{env, interrupt, log, process};
 use crate::commands;
 use crate::exit::{self, Failure};
 
+mod cargo;
 mod overview;
 #[cfg(test)]
 mod tests;
@@ -114,17 +115,36 @@ pub fn main() -> u8 {
     if let Some(role) = env::worker_role() {
         return commands::worker::run(&role);
     }
-    let parsed = overview::in_groups(Cli::command())
-        .try_get_matches()
-        .and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
-        Ok(cli) => cli,
+    let command = || overview::in_groups(Cli::command());
+    let parsed = cargo::lines(env::words(), &env::current_dir(), command).and_then(|lines| {
+        let parse = |line| Cli::from_arg_matches(&command().try_get_matches_from(line)?);
+        lines.into_iter().map(parse).collect::<Result<Vec<Cli>, clap::Error>>()
+    });
+    match parsed {
+        Ok(lines) => {
+            // Of several kernels, all are tried unless a person interrupts; the first failure is that of the line.
+            let mut first = exit::SUCCESS;
+            for line in lines {
+                let code = run(line);
+                if first == exit::SUCCESS {
+                    first = code;
+                }
+                if code == exit::INTERRUPTED {
+                    break;
+                }
+            }
+            first
+        }
         Err(error) => {
             // Help and version are data, usage errors are talk; clap knows which is which.
             let _closed = error.print();
-            return if error.use_stderr() { exit::USAGE } else { exit::SUCCESS };
+            if error.use_stderr() { exit::USAGE } else { exit::SUCCESS }
         }
-    };
+    }
+}
+
+/// Runs one command line; gives its exit code.
+fn run(cli: Cli) -> u8 {
     let format = cli.global.message_format;
     let Some(verb) = cli.verb else {
         // Not the data of a command: a script that calls the program without one has made a mistake.

@@ -165,6 +165,11 @@ pub(super) fn arguments() -> Vec<String> {
     std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
+/// The command line, with the program's name.
+pub fn words() -> Vec<OsString> {
+    std::env::args_os().collect()
+}
+
 /// The role that this process was started in by another one of this program: the word behind `--worker`.
 pub fn worker_role() -> Option<String> {
     let mut arguments = std::env::args_os().skip(1);

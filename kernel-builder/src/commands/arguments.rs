@@ -29,7 +29,7 @@ pub(crate) struct ProjectDir {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TaskDir {
     /// Folder with an op.toml, or another file of that format, such as backward.toml
-    #[arg(value_name = "DIR", default_value = ".")]
+    #[arg(id = "task", value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
 }
 

@@ -30,7 +30,7 @@ use crate::scaffold::FileSet;
   kernelwright export fast-norm --dtype T=bf16 --to only-bf16")]
 pub struct Args {
     /// Folder with an op.toml
-    #[arg(value_name = "DIR", default_value = ".")]
+    #[arg(id = "task", value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// Folder of the data set
     #[arg(long, value_name = "DIR")]

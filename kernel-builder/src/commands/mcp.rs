@@ -33,7 +33,7 @@ pub struct Args {
     #[command(flatten)]
     project: TaskDir,
     /// Forward to the server that listens on this socket; used by agents that `fill --agent` starts
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["dir", "tries", "patience", "compiler"])]
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["task", "tries", "patience", "compiler"])]
     to: Option<PathBuf>,
     /// Maximum number of new candidates that `try` judges
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -11,6 +11,7 @@ mod build_fakes;
 mod build_pool;
 mod build_releases;
 mod build_shared;
+mod cargo;
 mod check;
 mod ci;
 mod cli;

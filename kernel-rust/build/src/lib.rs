@@ -14,6 +14,8 @@
 //! Owns: the settings in Cargo.toml, the call of the program, what cargo is told. Never: compiles; panics; writes outside of
 //! `OUT_DIR`.
 
+use std::path::{Path, PathBuf};
+
 mod error;
 mod location;
 mod manifest;
@@ -36,6 +38,15 @@ pub fn compile() {
         }
         std::process::exit(1);
     }
+}
+
+/// The kernels of a crate: folders with an op.toml, or files of that format. `folder` has the crate's Cargo.toml, and begins
+/// the paths. Keys that the crate inherits come from its workspace, as in a build script.
+///
+/// # Errors
+/// A Cargo.toml that cannot be read or lists no kernels.
+pub fn kernels(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    Ok(script::settings(folder, &mut Vec::new())?.kernels)
 }
 
 /// The same for a build script that handles errors itself. Cargo is told what to watch, and warnings.

@@ -76,7 +76,7 @@ fn watch(told: &mut Vec<String>, path: &Path) {
 }
 
 /// The settings of the package in a folder.
-fn settings(folder: &Path, told: &mut Vec<String>) -> Result<Settings, Error> {
+pub(crate) fn settings(folder: &Path, told: &mut Vec<String>) -> Result<Settings, Error> {
     let path = folder.join("Cargo.toml");
     watch(told, &path);
     let package = Manifest::parse(path.clone(), outside::read(&path)?)?;
