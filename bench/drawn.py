@@ -136,7 +136,7 @@ def main():
     parser.add_argument("--backend", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--prebuilt", action="store_true", help="build nothing; what was verified before is not verified again")
     parser.add_argument("--starts", type=int, default=1, help="starts of the processes on a GPU")
-    parser.add_argument("--regimes", nargs="*", default=[], help="regimes of a GPU; default: all")
+    parser.add_argument("--regimes", nargs="*", choices=["graph", "cold", "hot"], default=[], help="regimes of a GPU; default: all")
     parser.add_argument("--budget", type=float, default=2.0, help="seconds of sampling for a case and regime")
     parser.add_argument("--rivals-left-out", nargs="*", default=["compile-max"], help="rivals that `bench` leaves out")
     parser.add_argument("--step-seconds", type=float, default=1800.0, help="interrupt `verify` or `bench` after these")

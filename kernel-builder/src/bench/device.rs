@@ -67,7 +67,7 @@ pub(super) struct DeviceRounds<'a> {
     pub(super) random: SplitMix,
     /// Time for samples of each regime.
     pub(super) budget: Duration,
-    /// What is measured of the regimes that a device has.
+    /// The regimes to measure; one that the device does not have is skipped.
     pub(super) regimes: Vec<Regime>,
 }
 

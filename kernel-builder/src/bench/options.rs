@@ -61,7 +61,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The regimes that are measured where a device has them.
+    /// The regimes to measure. That of a processor is always among them: a device has it or those of a GPU.
     pub(super) fn regimes(&self) -> Vec<Regime> {
         let is_wanted = |regime: &Regime| {
             self.regimes.is_empty()
@@ -113,5 +113,21 @@ impl MeasurementStore for KeepNothing {
 
     fn keep(&mut self, _case: &[Measurement]) -> Result<(), FileError> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_all_regimes_or_those_that_are_named() {
+        assert_eq!(Options::default().regimes(), Regime::ALL);
+        let only = |names: &[&str]| {
+            let regimes = names.iter().map(|name| (*name).to_owned()).collect();
+            Options { regimes, ..Options::default() }.regimes()
+        };
+        assert_eq!(only(&["graph"]), [Regime::Host, Regime::Graph]);
+        assert_eq!(only(&REGIMES), Regime::ALL);
     }
 }

@@ -24,7 +24,7 @@ use crate::bench::stats::SplitMix;
 use crate::bench::{KeepNothing, OPTIONAL_RIVALS, Options};
 use crate::compile::artifact::Artifact;
 use crate::protocol::SourceText;
-use crate::protocol::bench::{BaselineJob, Job, KernelJob, Reference, Tolerance};
+use crate::protocol::bench::{BaselineJob, Job, KernelJob, Reference, Regime, Tolerance};
 use crate::toolchain::PythonRuntime;
 use crate::verify::ReferenceFile;
 
@@ -110,7 +110,7 @@ fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, 
         random: SplitMix(11),
         folder,
         budget: Duration::from_millis(300),
-        regimes: vec![crate::protocol::bench::Regime::Host],
+        regimes: vec![Regime::Host],
         threads: 1,
         idle: IDLE,
     };

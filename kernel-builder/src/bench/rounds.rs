@@ -93,7 +93,7 @@ pub(super) struct Rounds<'a> {
     pub(super) folder: &'a Path,
     /// Time for samples of each regime.
     pub(super) budget: Duration,
-    /// What is measured of the regimes that a device has.
+    /// The regimes to measure; one that the device does not have is skipped.
     pub(super) regimes: Vec<Regime>,
     /// Threads that contenders may use.
     pub(super) threads: u64,

@@ -16,8 +16,9 @@ const PROJECT: &str = "dir";
 const TASK: &str = "task";
 /// The option of commands that take kernels without a build.toml.
 const DEVICE: &str = "device";
-/// Commands about the candidates of one kernel, or that run until they are told to end.
-const SINGLE: [&str; 3] = ["candidates", "mcp", "submit"];
+/// Commands that make sense for several kernels in turn, unless an option names one file or folder for the results.
+const SEVERAL: [&str; 8] = ["bench", "build", "check", "fill", "generate", "lint", "screen", "verify"];
+const RESULTS: [&str; 3] = ["html", "report", "to"];
 
 /// The command lines that a line stands for, each beginning with the program's name. A line from cargo that names no folder
 /// is one for each kernel of the crate in `here` or above it; any other line is itself.
@@ -34,7 +35,7 @@ pub(super) fn lines(
     }
     let mut line = words;
     line.remove(1);
-    // What cannot be parsed is reported where all lines are.
+    // The caller parses the line again, and reports what is wrong with it.
     let Ok(matches) = command().try_get_matches_from(&line) else { return Ok(vec![line]) };
     let Some((verb, given)) = matches.subcommand() else { return Ok(vec![line]) };
     let known = command();
@@ -48,9 +49,10 @@ pub(super) fn lines(
     let wrong = |text: String| command().error(ErrorKind::MissingRequiredArgument, text);
     let kernels = kernelwright_build::kernels(folder)
         .map_err(|error| wrong(format!("{error}\nOr name a kernel: cargo kernelwright {verb} DIR")))?;
-    if kernels.len() > 1 && SINGLE.contains(&verb) {
+    let names_results = RESULTS.iter().any(|id| is_given(given, id));
+    if kernels.len() > 1 && (names_results || !SEVERAL.contains(&verb)) {
         let names: Vec<String> = kernels.iter().map(|kernel| kernel.display().to_string()).collect();
-        return Err(wrong(format!("`{verb}` is for one kernel; name one of {}", names.join(", "))));
+        return Err(wrong(format!("this is for one kernel; name one of {}", names.join(", "))));
     }
     let takes_device = known.get_arguments().any(|one| one.get_id() == DEVICE);
     let mut lines = Vec::new();
@@ -78,6 +80,12 @@ fn is_about_here(known: &Command, given: &ArgMatches, argument: &str) -> bool {
     let takes =
         known.get_arguments().any(|one| one.get_id() == argument && one.get_default_values() == ["."]);
     takes && given.value_source(argument) == Some(ValueSource::DefaultValue)
+}
+
+/// Whether an option that the command may have was given.
+fn is_given(given: &ArgMatches, option: &str) -> bool {
+    let has = given.try_contains_id(option).unwrap_or(false);
+    has && given.value_source(option) == Some(ValueSource::CommandLine)
 }
 
 #[cfg(test)]
@@ -178,8 +186,16 @@ mod tests {
     #[test]
     fn what_is_for_one_kernel_asks_which() {
         let folder = workspace();
-        let error = of(&["c", "kernelwright", "mcp"], &folder.path().join("model")).unwrap_err();
-        assert!(error.contains("`mcp` is for one kernel; name one of"), "{error}");
+        for words in [
+            &["mcp"][..],
+            &["export", "--to", "out"],
+            &["reproduce", "r.jsonl"],
+            &["bench", "--html", "p.html"],
+        ] {
+            let line = [&["c", "kernelwright"], words].concat();
+            let error = of(&line, &folder.path().join("model")).unwrap_err();
+            assert!(error.contains("this is for one kernel; name one of"), "{words:?}: {error}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(value_name = "RECORD")]
     record: String,
     /// Kernel project; for records of device code also a file such as backward.toml
-    #[arg(value_name = "DIR", default_value = ".")]
+    #[arg(id = "task", value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// Measure even if the sources differ from those of the record
     #[arg(long)]

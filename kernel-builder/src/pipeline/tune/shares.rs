@@ -36,7 +36,7 @@ impl Shares {
     }
 
     fn at(&self, spent: f64, left: usize) -> Option<f64> {
-        // What a length took beside its share, on average.
+        // The average time that a length took in addition to its share.
         let beside = if self.ended > 0 { (spent - self.given).max(0.0) / self.ended as f64 } else { 0.0 };
         let rest = self.seconds - spent;
         let is_over = rest < beside + LEAST_SHARE;
