@@ -6,11 +6,13 @@
 //
 // `sum` is the residual's memory. Each thread writes there what itself has read before, and nobody else reads.
 
+#include "any_row.cuh"
 #include "exact_row.cuh"
 #include "fetch.cuh"
 
 namespace add_rms_norm {
 
+using namespace any_row;
 using namespace exact_row;
 
 // A constant, because not every preprocessor expands macros in pragmas.
@@ -135,6 +137,54 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exact(T* out, T* sum, const
         store(to + i * kThreads, inputs[i].bits);
         if (i + 1 < kUnits) {
             by.bits = next_by.bits;
+        }
+    }
+}
+
+// Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most.
+template <typename T, int kMost, int kElements, int kUnits>
+__global__ void __launch_bounds__(kMost)
+    shifted(T* out, T* sum, const T* input, const T* weight, int hidden, float eps) {
+    using Unit = Vector<T, kElements>;
+    const Window<T, kElements> window(blockIdx.x, hidden);
+    const int lanes = static_cast<int>(blockDim.x);
+    Unit inputs[kUnits];
+    Unit residuals[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < window.vectors) {
+            inputs[i] = window.read(input, place, 0.0f);
+            residuals[i] = window.read(sum, place, 0.0f);
+        }
+    }
+    float held[kUnits][kElements];
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < window.vectors) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                const float value = inputs[i].get(j) + residuals[i].get(j);
+                held[i][j] = value;
+                squares += value * value;
+                residuals[i].set(j, value);
+            }
+            window.write(sum, place, residuals[i]);
+        }
+    }
+    const float scale = rsqrtf(row_sum<kMost, 1, 0>(squares) / hidden + eps);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < window.vectors) {
+            Unit unit = window.beside(weight, place);
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                unit.set(j, scaled(held[i][j], scale, unit.get(j)));
+            }
+            window.write(out, place, unit);
         }
     }
 }

@@ -50,42 +50,45 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 const Instance<5> kKernel0[] = {
     {{int64_t(Element::kBF16), 8, 16, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 8, 16, 8, 1>)},
     {{int64_t(Element::kBF16), 8, 16, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 8, 16, 8, 2>)},
+    {{int64_t(Element::kBF16), 32, 4, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 32, 4, 8, 1>)},
+    {{int64_t(Element::kBF16), 32, 4, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 32, 4, 8, 2>)},
+    {{int64_t(Element::kBF16), 32, 4, 8, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 32, 4, 8, 3>)},
+    {{int64_t(Element::kBF16), 32, 4, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 32, 4, 8, 4>)},
     {{int64_t(Element::kF16), 8, 16, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 8, 16, 8, 1>)},
     {{int64_t(Element::kF16), 8, 16, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 8, 16, 8, 2>)},
+    {{int64_t(Element::kF16), 32, 4, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 32, 4, 8, 1>)},
+    {{int64_t(Element::kF16), 32, 4, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 32, 4, 8, 2>)},
+    {{int64_t(Element::kF16), 32, 4, 8, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 32, 4, 8, 3>)},
+    {{int64_t(Element::kF16), 32, 4, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 32, 4, 8, 4>)},
     {{int64_t(Element::kF32), 8, 16, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 8, 16, 4, 1>)},
     {{int64_t(Element::kF32), 8, 16, 4, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 8, 16, 4, 2>)},
+    {{int64_t(Element::kF32), 32, 4, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 32, 4, 4, 1>)},
+    {{int64_t(Element::kF32), 32, 4, 4, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 32, 4, 4, 2>)},
+    {{int64_t(Element::kF32), 32, 4, 4, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 32, 4, 4, 3>)},
+    {{int64_t(Element::kF32), 32, 4, 4, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 32, 4, 4, 4>)},
 };
 
 const Instance<6> kKernel1[] = {
     {{int64_t(Element::kBF16), 64, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 64, 8, 2, false, 1>)},
     {{int64_t(Element::kBF16), 128, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 128, 8, 2, false, 1>)},
     {{int64_t(Element::kBF16), 192, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 192, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 256, 8, 1, 1, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 256, 8, 1, true, 4>)},
     {{int64_t(Element::kBF16), 256, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 256, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 320, 8, 1, 1, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 320, 8, 1, true, 3>)},
     {{int64_t(Element::kBF16), 320, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 320, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 384, 8, 1, 1, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 384, 8, 1, true, 2>)},
     {{int64_t(Element::kBF16), 384, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 384, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 448, 8, 1, 1, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 448, 8, 1, true, 2>)},
     {{int64_t(Element::kBF16), 448, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 448, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 512, 8, 1, 1, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 512, 8, 1, true, 2>)},
     {{int64_t(Element::kBF16), 512, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 512, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 576, 8, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 576, 8, 1, true, 1>)},
     {{int64_t(Element::kBF16), 576, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 576, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 640, 8, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 640, 8, 1, true, 1>)},
     {{int64_t(Element::kBF16), 640, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 640, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 704, 8, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 704, 8, 1, true, 1>)},
+    {{int64_t(Element::kBF16), 640, 8, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 640, 8, 4, false, 1>)},
     {{int64_t(Element::kBF16), 704, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 704, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 768, 8, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 768, 8, 1, true, 1>)},
     {{int64_t(Element::kBF16), 768, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 768, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 832, 8, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 832, 8, 1, true, 1>)},
+    {{int64_t(Element::kBF16), 768, 8, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 768, 8, 4, false, 1>)},
     {{int64_t(Element::kBF16), 832, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 832, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 896, 8, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 896, 8, 1, true, 1>)},
     {{int64_t(Element::kBF16), 896, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 896, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 960, 8, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 960, 8, 1, true, 1>)},
+    {{int64_t(Element::kBF16), 896, 8, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 896, 8, 4, false, 1>)},
     {{int64_t(Element::kBF16), 960, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 960, 8, 2, false, 1>)},
-    {{int64_t(Element::kBF16), 1024, 8, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 1024, 8, 1, true, 1>)},
     {{int64_t(Element::kBF16), 1024, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 1024, 8, 2, false, 1>)},
+    {{int64_t(Element::kBF16), 1024, 8, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 1024, 8, 4, false, 1>)},
     {{int64_t(Element::kF16), 64, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 64, 8, 2, false, 1>)},
     {{int64_t(Element::kF16), 128, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 128, 8, 2, false, 1>)},
     {{int64_t(Element::kF16), 192, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 192, 8, 2, false, 1>)},
@@ -96,12 +99,16 @@ const Instance<6> kKernel1[] = {
     {{int64_t(Element::kF16), 512, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 512, 8, 2, false, 1>)},
     {{int64_t(Element::kF16), 576, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 576, 8, 2, false, 1>)},
     {{int64_t(Element::kF16), 640, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 640, 8, 2, false, 1>)},
+    {{int64_t(Element::kF16), 640, 8, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 640, 8, 4, false, 1>)},
     {{int64_t(Element::kF16), 704, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 704, 8, 2, false, 1>)},
     {{int64_t(Element::kF16), 768, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 768, 8, 2, false, 1>)},
+    {{int64_t(Element::kF16), 768, 8, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 768, 8, 4, false, 1>)},
     {{int64_t(Element::kF16), 832, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 832, 8, 2, false, 1>)},
     {{int64_t(Element::kF16), 896, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 896, 8, 2, false, 1>)},
+    {{int64_t(Element::kF16), 896, 8, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 896, 8, 4, false, 1>)},
     {{int64_t(Element::kF16), 960, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 960, 8, 2, false, 1>)},
     {{int64_t(Element::kF16), 1024, 8, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 1024, 8, 2, false, 1>)},
+    {{int64_t(Element::kF16), 1024, 8, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 1024, 8, 4, false, 1>)},
     {{int64_t(Element::kF32), 64, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 64, 4, 2, false, 1>)},
     {{int64_t(Element::kF32), 128, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 128, 4, 2, false, 1>)},
     {{int64_t(Element::kF32), 192, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 192, 4, 2, false, 1>)},
@@ -112,37 +119,104 @@ const Instance<6> kKernel1[] = {
     {{int64_t(Element::kF32), 512, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 512, 4, 2, false, 1>)},
     {{int64_t(Element::kF32), 576, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 576, 4, 2, false, 1>)},
     {{int64_t(Element::kF32), 640, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 640, 4, 2, false, 1>)},
+    {{int64_t(Element::kF32), 640, 4, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 640, 4, 4, false, 1>)},
     {{int64_t(Element::kF32), 704, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 704, 4, 2, false, 1>)},
     {{int64_t(Element::kF32), 768, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 768, 4, 2, false, 1>)},
+    {{int64_t(Element::kF32), 768, 4, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 768, 4, 4, false, 1>)},
     {{int64_t(Element::kF32), 832, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 832, 4, 2, false, 1>)},
     {{int64_t(Element::kF32), 896, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 896, 4, 2, false, 1>)},
+    {{int64_t(Element::kF32), 896, 4, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 896, 4, 4, false, 1>)},
     {{int64_t(Element::kF32), 960, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 960, 4, 2, false, 1>)},
     {{int64_t(Element::kF32), 1024, 4, 2, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 1024, 4, 2, false, 1>)},
+    {{int64_t(Element::kF32), 1024, 4, 4, 0, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 1024, 4, 4, false, 1>)},
 };
 
-const Instance<5> kKernel2[] = {
+const Instance<6> kKernel2[] = {
+    {{int64_t(Element::kBF16), 64, 4, 3, 0, 16}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 64, 4, 3, false, 16>)},
+    {{int64_t(Element::kBF16), 128, 4, 3, 0, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 128, 4, 3, false, 8>)},
+    {{int64_t(Element::kBF16), 192, 4, 3, 0, 5}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 192, 4, 3, false, 5>)},
+    {{int64_t(Element::kBF16), 320, 4, 3, 0, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 320, 4, 3, false, 3>)},
+    {{int64_t(Element::kBF16), 384, 4, 3, 0, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 384, 4, 3, false, 2>)},
+    {{int64_t(Element::kBF16), 448, 4, 3, 0, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__nv_bfloat16, 448, 4, 3, false, 2>)},
+    {{int64_t(Element::kF16), 64, 4, 3, 0, 16}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 64, 4, 3, false, 16>)},
+    {{int64_t(Element::kF16), 128, 4, 3, 0, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 128, 4, 3, false, 8>)},
+    {{int64_t(Element::kF16), 192, 4, 3, 0, 5}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 192, 4, 3, false, 5>)},
+    {{int64_t(Element::kF16), 320, 4, 3, 0, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 320, 4, 3, false, 3>)},
+    {{int64_t(Element::kF16), 384, 4, 3, 0, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 384, 4, 3, false, 2>)},
+    {{int64_t(Element::kF16), 448, 4, 3, 0, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<__half, 448, 4, 3, false, 2>)},
+    {{int64_t(Element::kF32), 64, 2, 3, 0, 16}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 64, 2, 3, false, 16>)},
+    {{int64_t(Element::kF32), 128, 2, 3, 0, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 128, 2, 3, false, 8>)},
+    {{int64_t(Element::kF32), 192, 2, 3, 0, 5}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 192, 2, 3, false, 5>)},
+    {{int64_t(Element::kF32), 320, 2, 3, 0, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 320, 2, 3, false, 3>)},
+    {{int64_t(Element::kF32), 384, 2, 3, 0, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 384, 2, 3, false, 2>)},
+    {{int64_t(Element::kF32), 448, 2, 3, 0, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::exact<float, 448, 2, 3, false, 2>)},
+};
+
+const Instance<5> kKernel3[] = {
+    {{int64_t(Element::kBF16), 256, 1, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 256, 1, 2, 1>)},
+    {{int64_t(Element::kBF16), 256, 1, 2, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 256, 1, 2, 8>)},
+    {{int64_t(Element::kBF16), 256, 1, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 256, 1, 4, 1>)},
+    {{int64_t(Element::kBF16), 256, 1, 4, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 256, 1, 4, 4>)},
+    {{int64_t(Element::kBF16), 256, 1, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 256, 1, 8, 1>)},
     {{int64_t(Element::kBF16), 256, 1, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 256, 1, 8, 2>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 512, 1, 8, 1>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 512, 1, 8, 2>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 512, 1, 8, 4>)},
-    {{int64_t(Element::kBF16), 512, 1, 8, 6}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 512, 1, 8, 6>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 512, 1, 8, 8>)},
+    {{int64_t(Element::kF16), 256, 1, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 256, 1, 2, 1>)},
+    {{int64_t(Element::kF16), 256, 1, 2, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 256, 1, 2, 8>)},
+    {{int64_t(Element::kF16), 256, 1, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 256, 1, 4, 1>)},
+    {{int64_t(Element::kF16), 256, 1, 4, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 256, 1, 4, 4>)},
+    {{int64_t(Element::kF16), 256, 1, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 256, 1, 8, 1>)},
     {{int64_t(Element::kF16), 256, 1, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 256, 1, 8, 2>)},
+    {{int64_t(Element::kF16), 512, 1, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 512, 1, 8, 1>)},
     {{int64_t(Element::kF16), 512, 1, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 512, 1, 8, 2>)},
     {{int64_t(Element::kF16), 512, 1, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 512, 1, 8, 4>)},
-    {{int64_t(Element::kF16), 512, 1, 8, 6}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 512, 1, 8, 6>)},
     {{int64_t(Element::kF16), 512, 1, 8, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 512, 1, 8, 8>)},
+    {{int64_t(Element::kF32), 256, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 256, 1, 1, 1>)},
+    {{int64_t(Element::kF32), 256, 1, 1, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 256, 1, 1, 8>)},
+    {{int64_t(Element::kF32), 256, 1, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 256, 1, 2, 1>)},
+    {{int64_t(Element::kF32), 256, 1, 2, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 256, 1, 2, 4>)},
+    {{int64_t(Element::kF32), 256, 1, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 256, 1, 4, 1>)},
     {{int64_t(Element::kF32), 256, 1, 4, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 256, 1, 4, 2>)},
+    {{int64_t(Element::kF32), 512, 1, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 1, 1>)},
+    {{int64_t(Element::kF32), 512, 1, 1, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 1, 2>)},
+    {{int64_t(Element::kF32), 512, 1, 1, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 1, 4>)},
+    {{int64_t(Element::kF32), 512, 1, 1, 6}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 1, 6>)},
+    {{int64_t(Element::kF32), 512, 1, 1, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 1, 8>)},
+    {{int64_t(Element::kF32), 512, 1, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 4, 1>)},
     {{int64_t(Element::kF32), 512, 1, 4, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 4, 2>)},
     {{int64_t(Element::kF32), 512, 1, 4, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 4, 4>)},
     {{int64_t(Element::kF32), 512, 1, 4, 6}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 4, 6>)},
     {{int64_t(Element::kF32), 512, 1, 4, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 512, 1, 4, 8>)},
 };
 
-const Instance<2> kKernel3[] = {
+const Instance<5> kKernel4[] = {
+    {{int64_t(Element::kBF16), 1024, 1, 1, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 1024, 1, 1, 4>)},
+    {{int64_t(Element::kBF16), 1024, 1, 1, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 1024, 1, 1, 8>)},
+    {{int64_t(Element::kF16), 1024, 1, 1, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 1024, 1, 1, 4>)},
+    {{int64_t(Element::kF16), 1024, 1, 1, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 1024, 1, 1, 8>)},
+    {{int64_t(Element::kF32), 1024, 1, 1, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 1024, 1, 1, 8>)},
+};
+
+const Instance<4> kKernel5[] = {
+    {{int64_t(Element::kBF16), 1024, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 8, 1>)},
+    {{int64_t(Element::kBF16), 1024, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 8, 2>)},
+    {{int64_t(Element::kBF16), 1024, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 8, 4>)},
+    {{int64_t(Element::kF16), 1024, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 8, 1>)},
+    {{int64_t(Element::kF16), 1024, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 8, 2>)},
+    {{int64_t(Element::kF16), 1024, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 8, 4>)},
+    {{int64_t(Element::kF32), 1024, 4, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<float, 1024, 4, 2>)},
+    {{int64_t(Element::kF32), 1024, 4, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<float, 1024, 4, 4>)},
+};
+
+const Instance<2> kKernel6[] = {
     {{int64_t(Element::kBF16), 512}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::read_twice<__nv_bfloat16, 512>)},
+    {{int64_t(Element::kBF16), 1024}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::read_twice<__nv_bfloat16, 1024>)},
     {{int64_t(Element::kF16), 512}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::read_twice<__half, 512>)},
+    {{int64_t(Element::kF16), 1024}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::read_twice<__half, 1024>)},
     {{int64_t(Element::kF32), 512}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::read_twice<float, 512>)},
+    {{int64_t(Element::kF32), 1024}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::read_twice<float, 1024>)},
 };
 
 } // namespace
@@ -157,6 +231,12 @@ const void* add_rms_norm_instance_0(int kernel, [[maybe_unused]] const int64_t* 
         return find(kKernel2, key);
     case 3:
         return find(kKernel3, key);
+    case 4:
+        return find(kKernel4, key);
+    case 5:
+        return find(kKernel5, key);
+    case 6:
+        return find(kKernel6, key);
     default:
         return nullptr;
     }

@@ -20,6 +20,7 @@ struct Settings {
     int64_t units;
     int64_t widest;
     int64_t narrow;
+    int64_t per_lane;
     int64_t reread;
     int64_t block;
     int64_t unroll;
@@ -31,87 +32,8 @@ struct Settings {
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 2, 512, 8, 0, 512, 4, 0, 0, 0, -1},
-    {0, 16, 1, 512, 8, 0, 512, 4, 0, 1024, 1, 3},
+    {0, 16, 2, 512, 8, 2, 0, 512, 4, 0, 0, 0, -1},
 };
-
-// What was measured on each device; -1 where nothing was for such a call.
-
-// NVIDIA H200
-int settings_0([[maybe_unused]] const Call& call) {
-    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 8192 && call.rows <= 8192) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 8192 && call.rows >= 4096 && call.rows <= 16384) {
-        return 1;
-    }
-    return -1;
-}
-
-struct Device {
-    int capability;
-    int multiprocessors;
-    int (*settings)(const Call&);
-};
-
-constexpr Device kDevices[] = {
-    {90, 132, settings_0},
-};
-
-// The device of this capability with the nearest number of multiprocessors; null where there is none.
-cudaError_t nearest_to(int device, const Device*& nearest) {
-    int major = 0;
-    int minor = 0;
-    int multiprocessors = 0;
-    if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
-        return error;
-    }
-    nearest = nullptr;
-    int distance = 0;
-    for (const Device& known : kDevices) {
-        const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
-        if (known.capability == major * 10 + minor && (nearest == nullptr || away < distance)) {
-            nearest = &known;
-            distance = away;
-        }
-    }
-    return cudaSuccess;
-}
-
-// The settings for a call on the current device; the defaults where nothing was measured for it.
-cudaError_t settings_for(const Call& call, const Settings*& found) {
-    found = &kSettings[0];
-    int device = 0;
-    if (const cudaError_t error = cudaGetDevice(&device)) {
-        return error;
-    }
-    // A device stays what it is while the process runs, so each thread looks each up once.
-    struct Known {
-        bool asked;
-        const Device* nearest;
-    };
-    thread_local Known known[16] = {};
-    Known looked_up = {};
-    Known& here = device < 16 ? known[device] : looked_up;
-    if (!here.asked) {
-        if (const cudaError_t error = nearest_to(device, here.nearest)) {
-            return error;
-        }
-        here.asked = true;
-    }
-    const Device* const nearest = here.nearest;
-    const int place = nearest == nullptr ? -1 : nearest->settings(call);
-    if (place >= 0) {
-        found = &kSettings[place];
-    }
-    return cudaSuccess;
-}
 
 const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
@@ -125,28 +47,40 @@ const void* instance(int space, int kernel, const int64_t* key) {
 } // namespace
 
 cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
-    const Settings* found = nullptr;
-    if (const cudaError_t error = settings_for(call, found)) {
-        return start::fail(failure, error);
-    }
-    const Settings& s = *found;
+    const Settings& s = kSettings[0];
 
     // What [let] of op.toml names.
     const int64_t row_bytes = call.hidden * size_of(call.T);
-    const int64_t vectors = floor_div(row_bytes, s.bytes);
-    const bool fits = row_bytes <= 65536 && floor_mod(row_bytes, s.bytes) == 0;
+    const int64_t access = std::min<int64_t>({s.bytes, floor_div(16, 1 + std::min<int64_t>({1, floor_mod(row_bytes, 16)}) + 2 * std::min<int64_t>({1, floor_mod(row_bytes, 8)}))});
+    const int64_t vectors = floor_div(row_bytes, access);
+    const bool fits = row_bytes <= 4096 * access && floor_mod(row_bytes, access) == 0;
     const bool held = fits && !s.reread;
-    const bool by_warp = held && vectors <= s.narrow * s.units;
-    const bool exact = held && vectors <= 1024 * s.units && floor_mod(vectors, 64 * s.units) == 0;
-    const int64_t exact_threads = floor_div(vectors, s.units);
-    const bool by_block = held && !by_warp && !exact;
+    const int64_t lanes = std::max<int64_t>({s.narrow, 8 + 24 * std::min<int64_t>({1, floor_div(vectors, 17)})});
+    const bool by_warp = held && access == s.bytes && vectors <= lanes * s.per_lane * (1 + std::min<int64_t>({1, floor_div(call.rows, 2048)}));
+    const int64_t exact_units = s.units * (1 + std::min<int64_t>({1, floor_div(row_bytes, 32769)}));
+    const bool exact = held && !by_warp && vectors <= 1024 * exact_units && ((floor_mod(vectors, 64 * s.units) == 0 && exact_units == s.units) || (floor_mod(vectors, 256 * s.units) == 0 && call.rows < 1024));
+    const int64_t exact_threads = floor_div(vectors, exact_units);
+    const int64_t exact_blocks = std::max<int64_t>({1, floor_div(s.crowd, exact_threads)});
+    const bool eights = held && s.bytes == 16 && s.units == 2 && !by_warp && floor_mod(row_bytes, 1536) == 0 && floor_mod(row_bytes, 2048) != 0 && row_bytes <= 10752;
+    const int64_t eight_threads = floor_div(row_bytes, 24);
+    const bool by_block = held && !by_warp && !exact && !eights;
     const int64_t needed = ceil_div(vectors, s.widest);
-    const int64_t per_thread = std::max<int64_t>({s.units, needed + std::min<int64_t>({needed - 1, floor_mod(needed, 2)})});
+    const int64_t few = std::min<int64_t>({1, floor_div(1024, std::max<int64_t>({1, call.rows}))});
+    const int64_t per_thread = std::max<int64_t>({std::max<int64_t>({1, floor_div(s.units, 2)}) * few + s.units * floor_div(s.bytes, access) * (1 - few), needed + std::min<int64_t>({needed - 1, floor_mod(needed, 2)})});
     const int64_t warps = ceil_div(vectors, 32 * per_thread);
+    const bool odd = !s.reread && floor_mod(row_bytes, 16) != 0 && !fits;
+    const int64_t single_units = 4 * (1 + std::min<int64_t>({1, floor_div(call.hidden, 4097)}));
+    const bool single = odd && call.rows * call.hidden <= 262144 && call.hidden <= 8192;
+    const int64_t single_threads = 32 * ceil_div(call.hidden, 32 * single_units);
+    const int64_t shift_vectors = ceil_div(row_bytes - size_of(call.T), 16) + 1;
+    const int64_t per_shift = std::max<int64_t>({(2 - std::min<int64_t>({1, floor_div(512, std::max<int64_t>({1, call.rows}))})) * (1 + std::min<int64_t>({1, floor_div(shift_vectors, 1025)})), 4 * std::min<int64_t>({1, floor_div(shift_vectors, 2049)})});
+    const bool shifted = odd && !single && shift_vectors <= 4096;
+    const int64_t shift_threads = 32 * ceil_div(shift_vectors, 32 * per_shift);
+    const int64_t read_threads = std::min<int64_t>({1024, s.block * (1 + std::min<int64_t>({1, floor_div(row_bytes, 65537)}))});
 
     if (by_warp) {
         failure.kernel = "add_rms_norm::held";
-        const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(vectors, s.narrow)};
+        const int64_t key[] = {int64_t(call.T), lanes, floor_div(128, lanes), floor_div(access, size_of(call.T)), ceil_div(vectors, lanes)};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
@@ -163,7 +97,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             return error;
         }
         const start::Geometry geometry = {
-            {ceil_div(call.rows, floor_div(128, s.narrow)), 1, 1},
+            {ceil_div(call.rows, floor_div(128, lanes)), 1, 1},
             {128, 1, 1},
             {0, 0, 0},
             0,
@@ -175,7 +109,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
     }
     if (exact) {
         failure.kernel = "add_rms_norm::exact";
-        const int64_t key[] = {int64_t(call.T), exact_threads, floor_div(s.bytes, size_of(call.T)), s.units, s.fetch, std::max<int64_t>({1, floor_div(s.crowd, exact_threads)})};
+        const int64_t key[] = {int64_t(call.T), exact_threads, floor_div(access, size_of(call.T)), exact_units, s.fetch, exact_blocks};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
@@ -197,9 +131,33 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             return error;
         }
     }
+    if (eights) {
+        failure.kernel = "add_rms_norm::exact";
+        const int64_t key[] = {int64_t(call.T), eight_threads, floor_div(8, size_of(call.T)), 3, s.fetch, std::max<int64_t>({1, floor_div(std::max<int64_t>({s.crowd, 1024}), eight_threads)})};
+        const void* a0 = call.out;
+        const void* a1 = call.sum;
+        const void* a2 = call.input;
+        const void* a3 = call.weight;
+        float a4 = static_cast<float>(call.eps);
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4};
+        const void* const function = instance(s.space, 2, key);
+        if (const cudaError_t error = start::prefer(failure, function, s.carveout)) {
+            return error;
+        }
+        const start::Geometry geometry = {
+            {call.rows, 1, 1},
+            {eight_threads, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
     if (by_block) {
         failure.kernel = "add_rms_norm::held";
-        const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, 1, floor_div(s.bytes, size_of(call.T)), per_thread};
+        const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, 1, floor_div(access, size_of(call.T)), per_thread};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
@@ -211,7 +169,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         }
         float a6 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
-        const void* const function = instance(s.space, 2, key);
+        const void* const function = instance(s.space, 3, key);
         if (const cudaError_t error = start::prefer(failure, function, s.carveout)) {
             return error;
         }
@@ -226,9 +184,60 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             return error;
         }
     }
-    if (!held) {
+    if (single) {
+        failure.kernel = "add_rms_norm::held";
+        const int64_t key[] = {int64_t(call.T), 1024, 1, 1, single_units};
+        const void* a0 = call.out;
+        const void* a1 = call.sum;
+        const void* a2 = call.input;
+        const void* a3 = call.weight;
+        int64_t a4 = call.rows;
+        int32_t a5 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a5)) {
+            return error;
+        }
+        float a6 = static_cast<float>(call.eps);
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
+        const void* const function = instance(s.space, 4, key);
+        const start::Geometry geometry = {
+            {call.rows, 1, 1},
+            {single_threads, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (shifted) {
+        failure.kernel = "add_rms_norm::shifted";
+        const int64_t key[] = {int64_t(call.T), 1024, floor_div(16, size_of(call.T)), per_shift};
+        const void* a0 = call.out;
+        const void* a1 = call.sum;
+        const void* a2 = call.input;
+        const void* a3 = call.weight;
+        int32_t a4 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a4)) {
+            return error;
+        }
+        float a5 = static_cast<float>(call.eps);
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
+        const void* const function = instance(s.space, 5, key);
+        const start::Geometry geometry = {
+            {call.rows, 1, 1},
+            {shift_threads, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (!held && !single && !shifted) {
         failure.kernel = "add_rms_norm::read_twice";
-        const int64_t key[] = {int64_t(call.T), s.block};
+        const int64_t key[] = {int64_t(call.T), read_threads};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
@@ -236,10 +245,10 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         int64_t a4 = call.hidden;
         float a5 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
-        const void* const function = instance(s.space, 3, key);
+        const void* const function = instance(s.space, 6, key);
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {s.block, 1, 1},
+            {read_threads, 1, 1},
             {0, 0, 0},
             0,
             false,

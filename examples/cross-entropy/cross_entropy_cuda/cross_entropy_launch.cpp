@@ -9,18 +9,6 @@
 // template arguments depend on.
 const void* cross_entropy_instance_0(int kernel, const int64_t* key);
 
-// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* cross_entropy_instance_1(int kernel, const int64_t* key);
-
-// The instance of a kernel, compiled with the set 2 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* cross_entropy_instance_2(int kernel, const int64_t* key);
-
-// The instance of a kernel, compiled with the set 3 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* cross_entropy_instance_3(int kernel, const int64_t* key);
-
 namespace {
 
 using Call = CrossEntropyCall;
@@ -35,124 +23,19 @@ struct Settings {
     int64_t stream;
     int64_t spread;
     int64_t short_row;
+    int64_t short_unroll;
     int64_t lanes;
 };
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 256, 4, 1, 0, 264, 4096, 32},
-    {1, 8, 512, 2, 1, 1, 264, 4096, 32},
-    {0, 16, 512, 4, 1, 0, 264, 4096, 32},
-    {2, 16, 512, 2, 1, 0, 264, 4096, 32},
-    {3, 16, 256, 8, 0, 0, 264, 4096, 32},
+    {0, 16, 256, 1, 0, 0, 264, 8192, 4, 32},
 };
-
-// What was measured on each device; -1 where nothing was for such a call.
-
-// NVIDIA H100 80GB HBM3
-int settings_0([[maybe_unused]] const Call& call) {
-    if (call.T == Element::kBF16 && call.rows >= 16 && call.rows <= 16 && call.vocabulary >= 128256 && call.vocabulary <= 128256) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.rows >= 4096 && call.rows <= 4096 && call.vocabulary >= 128256 && call.vocabulary <= 128256) {
-        return 2;
-    }
-    if (call.T == Element::kBF16 && call.rows >= 4096 && call.rows <= 4096 && call.vocabulary >= 50257 && call.vocabulary <= 50257) {
-        return 3;
-    }
-    if (call.T == Element::kBF16 && call.rows >= 8192 && call.rows <= 8192 && call.vocabulary >= 32000 && call.vocabulary <= 32000) {
-        return 4;
-    }
-    if (call.T == Element::kBF16 && call.rows >= 8 && call.rows <= 32 && call.vocabulary >= 80286 && call.vocabulary <= 256512) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.rows >= 2048 && call.rows <= 5792 && call.vocabulary >= 80286 && call.vocabulary <= 256512) {
-        return 2;
-    }
-    if (call.T == Element::kBF16 && call.rows >= 2048 && call.rows <= 5792 && call.vocabulary >= 40103 && call.vocabulary <= 80285) {
-        return 3;
-    }
-    if (call.T == Element::kBF16 && call.rows >= 5793 && call.rows <= 16384 && call.vocabulary >= 16000 && call.vocabulary <= 40102) {
-        return 4;
-    }
-    return -1;
-}
-
-struct Device {
-    int capability;
-    int multiprocessors;
-    int (*settings)(const Call&);
-};
-
-constexpr Device kDevices[] = {
-    {90, 132, settings_0},
-};
-
-// The device of this capability with the nearest number of multiprocessors; null where there is none.
-cudaError_t nearest_to(int device, const Device*& nearest) {
-    int major = 0;
-    int minor = 0;
-    int multiprocessors = 0;
-    if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
-        return error;
-    }
-    nearest = nullptr;
-    int distance = 0;
-    for (const Device& known : kDevices) {
-        const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
-        if (known.capability == major * 10 + minor && (nearest == nullptr || away < distance)) {
-            nearest = &known;
-            distance = away;
-        }
-    }
-    return cudaSuccess;
-}
-
-// The settings for a call on the current device; the defaults where nothing was measured for it.
-cudaError_t settings_for(const Call& call, const Settings*& found) {
-    found = &kSettings[0];
-    int device = 0;
-    if (const cudaError_t error = cudaGetDevice(&device)) {
-        return error;
-    }
-    // A device stays what it is while the process runs, so each thread looks each up once.
-    struct Known {
-        bool asked;
-        const Device* nearest;
-    };
-    thread_local Known known[16] = {};
-    Known looked_up = {};
-    Known& here = device < 16 ? known[device] : looked_up;
-    if (!here.asked) {
-        if (const cudaError_t error = nearest_to(device, here.nearest)) {
-            return error;
-        }
-        here.asked = true;
-    }
-    const Device* const nearest = here.nearest;
-    const int place = nearest == nullptr ? -1 : nearest->settings(call);
-    if (place >= 0) {
-        found = &kSettings[place];
-    }
-    return cudaSuccess;
-}
 
 const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return cross_entropy_instance_0(kernel, key);
-    case 1:
-        return cross_entropy_instance_1(kernel, key);
-    case 2:
-        return cross_entropy_instance_2(kernel, key);
-    case 3:
-        return cross_entropy_instance_3(kernel, key);
     default:
         return nullptr;
     }
@@ -161,27 +44,25 @@ const void* instance(int space, int kernel, const int64_t* key) {
 } // namespace
 
 void cross_entropy_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) {
-    const Settings* found = nullptr;
-    settings_for(call, found);
-    [[maybe_unused]] const Settings& s = *found;
-    const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
+    [[maybe_unused]] const Settings& s = kSettings[0];
+    const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096) * std::min<int64_t>({1, floor_div(call.vocabulary, 40000)})}), 32})});
     bytes[0] = call.rows * parts * 2 * 4;
 }
 
 cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
-    const Settings* found = nullptr;
-    if (const cudaError_t error = settings_for(call, found)) {
-        return start::fail(failure, error);
-    }
-    const Settings& s = *found;
+    const Settings& s = kSettings[0];
 
     // What [let] of op.toml names.
-    const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
-    const bool by_lanes = parts == 1 && call.vocabulary * size_of(call.T) <= s.short_row;
+    const int64_t row_bytes = call.vocabulary * size_of(call.T);
+    const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096) * std::min<int64_t>({1, floor_div(call.vocabulary, 40000)})}), 32})});
+    const bool by_lanes = parts == 1 && row_bytes <= s.short_row && (row_bytes <= 2048 || call.rows >= 512);
+    const int64_t is_short = std::min<int64_t>({1, floor_div(8192, std::max<int64_t>({1, row_bytes}))}) * std::min<int64_t>({1, floor_div(call.rows, 132)});
+    const int64_t is_alone = std::min<int64_t>({1, floor_div(row_bytes, 32768) * floor_div(132, std::max<int64_t>({1, call.rows}))});
+    const int64_t threads = std::min<int64_t>({1024, floor_div(s.block, 1 + is_short) * (1 + 3 * is_alone)});
 
     if (parts == 1 && !by_lanes) {
         failure.kernel = "cross_entropy::read_rows";
-        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
+        const int64_t key[] = {int64_t(call.T), threads, floor_div(s.bytes, size_of(call.T)), s.unroll, s.ahead};
         const void* a0 = call.loss;
         const void* a1 = call.lse;
         const void* a2 = call.input;
@@ -192,7 +73,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         const void* const function = instance(s.space, 0, key);
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {s.block, 1, 1},
+            {threads, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -203,7 +84,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
     }
     if (by_lanes) {
         failure.kernel = "cross_entropy::read_short_rows";
-        const int64_t key[] = {int64_t(call.T), s.block, s.lanes, floor_div(s.bytes, size_of(call.T))};
+        const int64_t key[] = {int64_t(call.T), s.block, s.lanes, floor_div(s.bytes, size_of(call.T)), s.short_unroll, true};
         const void* a0 = call.loss;
         const void* a1 = call.lse;
         const void* a2 = call.input;
@@ -226,7 +107,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
     }
     if (parts > 1) {
         failure.kernel = "cross_entropy::read_parts";
-        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T)), s.unroll, s.ahead};
         const void* a0 = workspaces[0];
         const void* a1 = call.input;
         int64_t a2 = call.vocabulary;

@@ -142,6 +142,7 @@ __device__ __forceinline__ void store(Bits* to, Bits bits) {
 
 // Makes the compiler forget what the bits are. It would keep converted values as float, in twice the registers; now it
 // converts them again.
+__device__ __forceinline__ void forget(uint16_t& bits) { asm volatile("" : "+h"(bits)); }
 __device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
 __device__ __forceinline__ void forget(uint2& bits) {
     forget(bits.x);

@@ -46,45 +46,39 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 }
 
 const Instance<5> kKernel0[] = {
-    {{int64_t(Element::kBF16), 128, 2, 5, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 128, 2, 5, false>)},
-    {{int64_t(Element::kBF16), 128, 2, 5, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 128, 2, 5, true>)},
-    {{int64_t(Element::kBF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 256, 8, 4, false>)},
-    {{int64_t(Element::kBF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 256, 8, 4, true>)},
-    {{int64_t(Element::kF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__half, 256, 8, 4, false>)},
-    {{int64_t(Element::kF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__half, 256, 8, 4, true>)},
-    {{int64_t(Element::kF32), 256, 4, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<float, 256, 4, 4, false>)},
-    {{int64_t(Element::kF32), 256, 4, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<float, 256, 4, 4, true>)},
+    {{int64_t(Element::kBF16), 128, 4, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 128, 4, 3, false>)},
+    {{int64_t(Element::kBF16), 128, 4, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 128, 4, 3, true>)},
+    {{int64_t(Element::kF16), 128, 4, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__half, 128, 4, 3, false>)},
+    {{int64_t(Element::kF16), 128, 4, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__half, 128, 4, 3, true>)},
+    {{int64_t(Element::kF32), 128, 2, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<float, 128, 2, 3, false>)},
+    {{int64_t(Element::kF32), 128, 2, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<float, 128, 2, 3, true>)},
 };
 
 const Instance<5> kKernel1[] = {
-    {{int64_t(Element::kBF16), 128, 2, 5, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 2, 5, false, int>)},
-    {{int64_t(Element::kBF16), 128, 2, 5, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 2, 5, true, int>)},
-    {{int64_t(Element::kBF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 8, 4, false, int>)},
-    {{int64_t(Element::kBF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 8, 4, true, int>)},
-    {{int64_t(Element::kF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 8, 4, false, int>)},
-    {{int64_t(Element::kF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 8, 4, true, int>)},
-    {{int64_t(Element::kF32), 256, 4, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 4, 4, false, int>)},
-    {{int64_t(Element::kF32), 256, 4, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 4, 4, true, int>)},
+    {{int64_t(Element::kBF16), 128, 4, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 4, 3, false, int>)},
+    {{int64_t(Element::kBF16), 128, 4, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 4, 3, true, int>)},
+    {{int64_t(Element::kF16), 128, 4, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 4, 3, false, int>)},
+    {{int64_t(Element::kF16), 128, 4, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 4, 3, true, int>)},
+    {{int64_t(Element::kF32), 128, 2, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 2, 3, false, int>)},
+    {{int64_t(Element::kF32), 128, 2, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 2, 3, true, int>)},
 };
 
 const Instance<5> kKernel2[] = {
-    {{int64_t(Element::kBF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 8, 4, false, long long>)},
-    {{int64_t(Element::kBF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 8, 4, true, long long>)},
-    {{int64_t(Element::kF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 8, 4, false, long long>)},
-    {{int64_t(Element::kF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 8, 4, true, long long>)},
-    {{int64_t(Element::kF32), 256, 4, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 4, 4, false, long long>)},
-    {{int64_t(Element::kF32), 256, 4, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 4, 4, true, long long>)},
+    {{int64_t(Element::kBF16), 128, 4, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 4, 3, false, long long>)},
+    {{int64_t(Element::kBF16), 128, 4, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 4, 3, true, long long>)},
+    {{int64_t(Element::kF16), 128, 4, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 4, 3, false, long long>)},
+    {{int64_t(Element::kF16), 128, 4, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 4, 3, true, long long>)},
+    {{int64_t(Element::kF32), 128, 2, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 2, 3, false, long long>)},
+    {{int64_t(Element::kF32), 128, 2, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 2, 3, true, long long>)},
 };
 
 const Instance<5> kKernel3[] = {
-    {{int64_t(Element::kBF16), 128, 1, 5, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 5, false, long long>)},
-    {{int64_t(Element::kBF16), 128, 1, 5, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 5, true, long long>)},
-    {{int64_t(Element::kBF16), 256, 1, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 1, 4, false, long long>)},
-    {{int64_t(Element::kBF16), 256, 1, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 1, 4, true, long long>)},
-    {{int64_t(Element::kF16), 256, 1, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 1, 4, false, long long>)},
-    {{int64_t(Element::kF16), 256, 1, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 1, 4, true, long long>)},
-    {{int64_t(Element::kF32), 256, 1, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 1, 4, false, long long>)},
-    {{int64_t(Element::kF32), 256, 1, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 1, 4, true, long long>)},
+    {{int64_t(Element::kBF16), 128, 1, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 3, false, long long>)},
+    {{int64_t(Element::kBF16), 128, 1, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 3, true, long long>)},
+    {{int64_t(Element::kF16), 128, 1, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 1, 3, false, long long>)},
+    {{int64_t(Element::kF16), 128, 1, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 1, 3, true, long long>)},
+    {{int64_t(Element::kF32), 128, 1, 3, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 1, 3, false, long long>)},
+    {{int64_t(Element::kF32), 128, 1, 3, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 1, 3, true, long long>)},
 };
 
 } // namespace

@@ -9,10 +9,6 @@
 // template arguments depend on.
 const void* rope_instance_0(int kernel, const int64_t* key);
 
-// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* rope_instance_1(int kernel, const int64_t* key);
-
 namespace {
 
 using Call = RopeCall;
@@ -29,101 +25,13 @@ struct Settings {
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 256, 4, 1, 0},
-    {1, 16, 64, 5, 1, 2},
-    {0, 4, 128, 5, 1, 0},
+    {0, 8, 128, 3, 1, 0},
 };
-
-// What was measured on each device; -1 where nothing was for such a call.
-
-// NVIDIA H200
-int settings_0([[maybe_unused]] const Call& call) {
-    if (call.T == Element::kBF16 && call.dim >= 128 && call.dim <= 128 && call.heads >= 32 && call.heads <= 32 && call.kv_heads >= 8 && call.kv_heads <= 8 && call.table >= 4096 && call.table <= 4096 && call.tokens >= 1024 && call.tokens <= 1024) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.dim >= 128 && call.dim <= 128 && call.heads >= 32 && call.heads <= 32 && call.kv_heads >= 8 && call.kv_heads <= 8 && call.table >= 8192 && call.table <= 8192 && call.tokens >= 8192 && call.tokens <= 8192) {
-        return 2;
-    }
-    if (call.T == Element::kBF16 && call.dim >= 64 && call.dim <= 256 && call.heads >= 16 && call.heads <= 64 && call.kv_heads >= 4 && call.kv_heads <= 16 && call.table >= 2048 && call.table <= 5792 && call.tokens >= 512 && call.tokens <= 2048) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.dim >= 64 && call.dim <= 256 && call.heads >= 16 && call.heads <= 64 && call.kv_heads >= 4 && call.kv_heads <= 16 && call.table >= 5793 && call.table <= 16384 && call.tokens >= 4096 && call.tokens <= 16384) {
-        return 2;
-    }
-    return -1;
-}
-
-struct Device {
-    int capability;
-    int multiprocessors;
-    int (*settings)(const Call&);
-};
-
-constexpr Device kDevices[] = {
-    {90, 132, settings_0},
-};
-
-// The device of this capability with the nearest number of multiprocessors; null where there is none.
-cudaError_t nearest_to(int device, const Device*& nearest) {
-    int major = 0;
-    int minor = 0;
-    int multiprocessors = 0;
-    if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
-        return error;
-    }
-    nearest = nullptr;
-    int distance = 0;
-    for (const Device& known : kDevices) {
-        const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
-        if (known.capability == major * 10 + minor && (nearest == nullptr || away < distance)) {
-            nearest = &known;
-            distance = away;
-        }
-    }
-    return cudaSuccess;
-}
-
-// The settings for a call on the current device; the defaults where nothing was measured for it.
-cudaError_t settings_for(const Call& call, const Settings*& found) {
-    found = &kSettings[0];
-    int device = 0;
-    if (const cudaError_t error = cudaGetDevice(&device)) {
-        return error;
-    }
-    // A device stays what it is while the process runs, so each thread looks each up once.
-    struct Known {
-        bool asked;
-        const Device* nearest;
-    };
-    thread_local Known known[16] = {};
-    Known looked_up = {};
-    Known& here = device < 16 ? known[device] : looked_up;
-    if (!here.asked) {
-        if (const cudaError_t error = nearest_to(device, here.nearest)) {
-            return error;
-        }
-        here.asked = true;
-    }
-    const Device* const nearest = here.nearest;
-    const int place = nearest == nullptr ? -1 : nearest->settings(call);
-    if (place >= 0) {
-        found = &kSettings[place];
-    }
-    return cudaSuccess;
-}
 
 const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return rope_instance_0(kernel, key);
-    case 1:
-        return rope_instance_1(kernel, key);
     default:
         return nullptr;
     }
@@ -132,11 +40,7 @@ const void* instance(int space, int kernel, const int64_t* key) {
 } // namespace
 
 cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
-    const Settings* found = nullptr;
-    if (const cudaError_t error = settings_for(call, found)) {
-        return start::fail(failure, error);
-    }
-    const Settings& s = *found;
+    const Settings& s = kSettings[0];
 
     // What [let] of op.toml names.
     const int64_t half_bytes = floor_div(call.dim, 2) * size_of(call.T);

@@ -9,10 +9,6 @@
 // template arguments depend on.
 const void* swiglu_instance_0(int kernel, const int64_t* key);
 
-// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* swiglu_instance_1(int kernel, const int64_t* key);
-
 namespace {
 
 using Call = SwigluCall;
@@ -23,111 +19,19 @@ struct Settings {
     int64_t bytes;
     int64_t block;
     int64_t unroll;
+    int64_t across;
     int64_t stream;
 };
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 256, 2, 0},
-    {1, 8, 128, 1, 0},
+    {0, 8, 128, 2, 16, 0},
 };
-
-// What was measured on each device; -1 where nothing was for such a call.
-
-// NVIDIA H100 80GB HBM3
-int settings_0([[maybe_unused]] const Call& call) {
-    if (call.T == Element::kBF16 && call.hidden >= 11008 && call.hidden <= 11008 && call.rows >= 4096 && call.rows <= 4096) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 14336 && call.hidden <= 14336 && call.rows >= 4096 && call.rows <= 4096) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 14336 && call.hidden <= 14336 && call.rows >= 512 && call.rows <= 512) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 5504 && call.hidden <= 12562 && call.rows >= 2048 && call.rows <= 8192) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 12563 && call.hidden <= 28672 && call.rows >= 2048 && call.rows <= 8192) {
-        return 1;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 12563 && call.hidden <= 28672 && call.rows >= 256 && call.rows <= 1024) {
-        return 1;
-    }
-    return -1;
-}
-
-struct Device {
-    int capability;
-    int multiprocessors;
-    int (*settings)(const Call&);
-};
-
-constexpr Device kDevices[] = {
-    {90, 132, settings_0},
-};
-
-// The device of this capability with the nearest number of multiprocessors; null where there is none.
-cudaError_t nearest_to(int device, const Device*& nearest) {
-    int major = 0;
-    int minor = 0;
-    int multiprocessors = 0;
-    if (const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)) {
-        return error;
-    }
-    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) {
-        return error;
-    }
-    nearest = nullptr;
-    int distance = 0;
-    for (const Device& known : kDevices) {
-        const int away = std::max(known.multiprocessors - multiprocessors, multiprocessors - known.multiprocessors);
-        if (known.capability == major * 10 + minor && (nearest == nullptr || away < distance)) {
-            nearest = &known;
-            distance = away;
-        }
-    }
-    return cudaSuccess;
-}
-
-// The settings for a call on the current device; the defaults where nothing was measured for it.
-cudaError_t settings_for(const Call& call, const Settings*& found) {
-    found = &kSettings[0];
-    int device = 0;
-    if (const cudaError_t error = cudaGetDevice(&device)) {
-        return error;
-    }
-    // A device stays what it is while the process runs, so each thread looks each up once.
-    struct Known {
-        bool asked;
-        const Device* nearest;
-    };
-    thread_local Known known[16] = {};
-    Known looked_up = {};
-    Known& here = device < 16 ? known[device] : looked_up;
-    if (!here.asked) {
-        if (const cudaError_t error = nearest_to(device, here.nearest)) {
-            return error;
-        }
-        here.asked = true;
-    }
-    const Device* const nearest = here.nearest;
-    const int place = nearest == nullptr ? -1 : nearest->settings(call);
-    if (place >= 0) {
-        found = &kSettings[place];
-    }
-    return cudaSuccess;
-}
 
 const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return swiglu_instance_0(kernel, key);
-    case 1:
-        return swiglu_instance_1(kernel, key);
     default:
         return nullptr;
     }
@@ -136,23 +40,45 @@ const void* instance(int space, int kernel, const int64_t* key) {
 } // namespace
 
 cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
-    const Settings* found = nullptr;
-    if (const cudaError_t error = settings_for(call, found)) {
-        return start::fail(failure, error);
-    }
-    const Settings& s = *found;
+    const Settings& s = kSettings[0];
 
     // What [let] of op.toml names.
     const int64_t row_bytes = call.hidden * size_of(call.T);
-    const bool aligned = floor_mod(row_bytes, s.bytes) == 0;
-    const int64_t row_vectors = floor_div(row_bytes, s.bytes);
-    const int64_t vectors = floor_div(call.rows * row_bytes, s.bytes);
-    const int64_t unaligned_vectors = ceil_div(call.rows * row_bytes, s.bytes);
+    const int64_t access = std::min<int64_t>({s.bytes, floor_div(16, 1 + std::min<int64_t>({1, floor_mod(row_bytes, 16)}) + 2 * std::min<int64_t>({1, floor_mod(row_bytes, 8)}))});
+    const bool aligned = floor_mod(row_bytes, access) == 0;
+    const int64_t row_vectors = floor_div(row_bytes, access);
+    const int64_t vectors = call.rows * row_vectors;
+    const bool by_row = aligned && call.rows <= 65535 && row_vectors >= s.block;
+    const int64_t row_units = std::min<int64_t>({s.unroll * floor_div(s.bytes, access), 1 + floor_div(call.rows * call.hidden, 1048576)});
+    const bool single = !aligned && call.rows * call.hidden <= 262144;
+    const int64_t unaligned_vectors = ceil_div(call.rows * row_bytes, s.across);
     const bool few = 2 * call.rows * call.hidden < 2000000000;
 
-    if (aligned && few) {
+    if (by_row) {
+        failure.kernel = "swiglu::gated_rows";
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(access, size_of(call.T)), row_units};
+        const void* a0 = call.out;
+        const void* a1 = call.input;
+        int32_t a2 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`row_vectors`, which the kernel takes as 32 bits,", row_vectors, a2)) {
+            return error;
+        }
+        void* arguments[] = {&a0, &a1, &a2};
+        const void* const function = instance(s.space, 0, key);
+        const start::Geometry geometry = {
+            {ceil_div(row_vectors, s.block * row_units), call.rows, 1},
+            {s.block, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (aligned && few && !by_row) {
         failure.kernel = "swiglu::gated";
-        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(access, size_of(call.T)), s.unroll};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int32_t a2 = 0;
@@ -163,26 +89,6 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
         if (const cudaError_t error = start::narrow(failure, "`row_vectors`, which the kernel takes as 32 bits,", row_vectors, a3)) {
             return error;
         }
-        void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 0, key);
-        const start::Geometry geometry = {
-            {ceil_div(vectors, s.block * s.unroll), 1, 1},
-            {s.block, 1, 1},
-            {0, 0, 0},
-            0,
-            false,
-        };
-        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
-            return error;
-        }
-    }
-    if (aligned && !few) {
-        failure.kernel = "swiglu::gated";
-        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
-        const void* a0 = call.out;
-        const void* a1 = call.input;
-        int64_t a2 = vectors;
-        int64_t a3 = row_vectors;
         void* arguments[] = {&a0, &a1, &a2, &a3};
         const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
@@ -196,9 +102,29 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
     }
-    if (!aligned && few) {
-        failure.kernel = "swiglu::unaligned";
-        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
+    if (aligned && !few && !by_row) {
+        failure.kernel = "swiglu::gated";
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(access, size_of(call.T)), s.unroll};
+        const void* a0 = call.out;
+        const void* a1 = call.input;
+        int64_t a2 = vectors;
+        int64_t a3 = row_vectors;
+        void* arguments[] = {&a0, &a1, &a2, &a3};
+        const void* const function = instance(s.space, 2, key);
+        const start::Geometry geometry = {
+            {ceil_div(vectors, s.block * s.unroll), 1, 1},
+            {s.block, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (single) {
+        failure.kernel = "swiglu::gated";
+        const int64_t key[] = {int64_t(call.T), 256, 1, 1};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int32_t a2 = 0;
@@ -210,9 +136,35 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 2, key);
+        const void* const function = instance(s.space, 3, key);
         const start::Geometry geometry = {
-            {ceil_div(unaligned_vectors, s.block * s.unroll), 1, 1},
+            {ceil_div(call.rows * call.hidden, 256), 1, 1},
+            {256, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (!aligned && few && !single) {
+        failure.kernel = "swiglu::unaligned";
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.across, size_of(call.T))};
+        const void* a0 = call.out;
+        const void* a1 = call.input;
+        int32_t a2 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 2 of the kernel, which has 32 bits,", call.rows * call.hidden, a2)) {
+            return error;
+        }
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a3)) {
+            return error;
+        }
+        void* arguments[] = {&a0, &a1, &a2, &a3};
+        const void* const function = instance(s.space, 4, key);
+        const start::Geometry geometry = {
+            {ceil_div(unaligned_vectors, s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -222,17 +174,17 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
     }
-    if (!aligned && !few) {
+    if (!aligned && !few && !single) {
         failure.kernel = "swiglu::unaligned";
-        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.across, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.rows * call.hidden;
         int64_t a3 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 3, key);
+        const void* const function = instance(s.space, 5, key);
         const start::Geometry geometry = {
-            {ceil_div(unaligned_vectors, s.block * s.unroll), 1, 1},
+            {ceil_div(unaligned_vectors, s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,

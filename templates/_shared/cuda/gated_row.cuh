@@ -1,33 +1,31 @@
 // Rows of which one half is activated and multiplied with the other half, and the gradients of their results.
 // Owns: which vectors belong together. Never: an activation, a kernel.
 //
-// UNROLL: vectors of results that a thread computes. STREAM: as in vector.cuh.
+// STREAM: as in vector.cuh.
 
 #pragma once
 
-#include "vector.cuh"
+#include "any_row.cuh"
 
 namespace gated_row {
 
-using namespace vector;
+using namespace any_row;
 
-// A constant, because not every preprocessor expands macros in pragmas.
-constexpr int kUnroll = UNROLL;
-
-// kGatesFirst: the activated half of a row comes first. Vectors of results are counted through all rows, so that no thread is
-// idle at the end of one. Index holds as many elements as the input has. `activated` makes a gate of an element.
-template <typename T, int kBlock, int kElements, bool kGatesFirst, typename Index, typename Activation>
+// kGatesFirst: the activated half of a row comes first. A thread computes kUnits vectors of results. They are counted through
+// all rows, so that no thread is idle at the end of one. Index holds as many elements as the input has. `activated` makes a
+// gate of an element.
+template <typename T, int kBlock, int kElements, int kUnits, bool kGatesFirst, typename Index, typename Activation>
 __device__ __forceinline__ void
 results(T* out, const T* input, Index count, Index length, const Activation& activated) {
     using Unit = Vector<T, kElements>;
     using Bits = typename Unit::Bits;
     const Bits* const from = reinterpret_cast<const Bits*>(input);
     Bits* const to = reinterpret_cast<Bits*>(out);
-    const Index start = static_cast<Index>(blockIdx.x) * (kBlock * kUnroll) + threadIdx.x;
-    Unit gates[kUnroll];
-    Unit ups[kUnroll];
+    const Index start = static_cast<Index>(blockIdx.x) * (kBlock * kUnits) + threadIdx.x;
+    Unit gates[kUnits];
+    Unit ups[kUnits];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
+    for (int i = 0; i < kUnits; ++i) {
         const Index place = start + i * kBlock;
         if (place < count) {
             // `place` is of row place / length, before which lie twice as many.
@@ -37,7 +35,7 @@ results(T* out, const T* input, Index count, Index length, const Activation& act
         }
     }
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
+    for (int i = 0; i < kUnits; ++i) {
         const Index place = start + i * kBlock;
         if (place < count) {
 #pragma unroll
@@ -49,55 +47,50 @@ results(T* out, const T* input, Index count, Index length, const Activation& act
     }
 }
 
-// The kElements elements from `from` on, wherever they lie, shifted out of the vectors of memory that hold them. Only vectors
-// with one of these elements are read. The vectors of neighboring threads overlap, so that the second one is in the cache.
-template <typename T, int kElements>
-__device__ __forceinline__ Vector<T, kElements> across(const T* from) {
-    using Bits = typename Vector<T, kElements>::Bits;
-    constexpr int kWords = sizeof(Bits) / 4;
-    static_assert(kWords > 0);
-    const uintptr_t address = reinterpret_cast<uintptr_t>(from);
-    const unsigned shift = address % sizeof(Bits);
-    const Bits* const base = reinterpret_cast<const Bits*>(address - shift);
-    const Bits low = base[0];
-    const Bits high = shift == 0 ? low : base[1];
-    uint32_t words[2 * kWords];
+// As `results`, for rows that blocks have parts of: those in x are of one row, so that none is divided by its length.
+template <typename T, int kBlock, int kElements, int kUnits, bool kGatesFirst, typename Activation>
+__device__ __forceinline__ void results_of_row(T* out, const T* input, int length, const Activation& activated) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    const int64_t before = static_cast<int64_t>(blockIdx.y) * length;
+    const Bits* const from = reinterpret_cast<const Bits*>(input) + 2 * before;
+    Bits* const to = reinterpret_cast<Bits*>(out) + before;
+    const int start = blockIdx.x * (kBlock * kUnits) + threadIdx.x;
+    Unit gates[kUnits];
+    Unit ups[kUnits];
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-        words[i] = word(low, i);
-        words[kWords + i] = word(high, i);
-    }
-#pragma unroll
-    for (int step = kWords / 2; step > 0; step /= 2) {
-        if (shift & (4 * step)) {
-#pragma unroll
-            for (int i = 0; i < 2 * kWords - step; ++i) {
-                words[i] = words[i + step];
-            }
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = start + i * kBlock;
+        if (place < length) {
+            (kGatesFirst ? gates : ups)[i].bits = load(from + place);
+            (kGatesFirst ? ups : gates)[i].bits = load(from + place + length);
         }
     }
-    Vector<T, kElements> found;
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-        // Elements of 4 bytes begin with a word.
-        const uint32_t shifted = sizeof(T) == 4 ? words[i] : __funnelshift_r(words[i], words[i + 1], shift % 4 * 8);
-        set_word(found.bits, i, shifted);
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = start + i * kBlock;
+        if (place < length) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                gates[i].set(j, activated(gates[i].get(j)) * ups[i].get(j));
+            }
+            store(to + place, gates[i].bits);
+        }
     }
-    return found;
 }
 
 // As `results`, for rows of any length: `count` are elements of results, and a row has `length` of them. Results are written
 // in vectors, counted through all rows as there. What belongs to one of these lies anywhere in the input.
-template <typename T, int kBlock, int kElements, bool kGatesFirst, typename Index, typename Activation>
+template <typename T, int kBlock, int kElements, int kUnits, bool kGatesFirst, typename Index, typename Activation>
 __device__ __forceinline__ void
 unaligned_results(T* out, const T* input, Index count, Index length, const Activation& activated) {
     using Unit = Vector<T, kElements>;
     Unit* const to = reinterpret_cast<Unit*>(out);
-    const Index start = static_cast<Index>(blockIdx.x) * (kBlock * kUnroll) + threadIdx.x;
-    Unit gates[kUnroll];
-    Unit ups[kUnroll];
+    const Index start = static_cast<Index>(blockIdx.x) * (kBlock * kUnits) + threadIdx.x;
+    Unit gates[kUnits];
+    Unit ups[kUnits];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
+    for (int i = 0; i < kUnits; ++i) {
         const Index first = (start + i * kBlock) * kElements;
         if (first >= count) {
             continue;
@@ -119,7 +112,7 @@ unaligned_results(T* out, const T* input, Index count, Index length, const Activ
         }
     }
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
+    for (int i = 0; i < kUnits; ++i) {
         const Index place = start + i * kBlock;
         const Index first = place * kElements;
         if (first >= count) {
@@ -162,7 +155,7 @@ __device__ __forceinline__ Activated silu(float value) {
 
 // The gradient of the input, of which the gates and what they are multiplied with lie as there. Vectors are counted as those
 // of results. `activated` makes an Activated of an element.
-template <typename T, int kElements, bool kGatesFirst, typename Index, typename Activation>
+template <typename T, int kElements, int kUnits, bool kGatesFirst, typename Index, typename Activation>
 __device__ __forceinline__ void
 gradients(T* grad_input, const T* grad_out, const T* input, Index count, Index length, const Activation& activated) {
     using Unit = Vector<T, kElements>;
@@ -171,12 +164,12 @@ gradients(T* grad_input, const T* grad_out, const T* input, Index count, Index l
     const Bits* const from = reinterpret_cast<const Bits*>(input);
     Bits* const to = reinterpret_cast<Bits*>(grad_input);
     const int step = blockDim.x;
-    const Index start = static_cast<Index>(blockIdx.x) * (step * kUnroll) + threadIdx.x;
-    Unit results[kUnroll];
-    Unit gates[kUnroll];
-    Unit ups[kUnroll];
+    const Index start = static_cast<Index>(blockIdx.x) * (step * kUnits) + threadIdx.x;
+    Unit results[kUnits];
+    Unit gates[kUnits];
+    Unit ups[kUnits];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
+    for (int i = 0; i < kUnits; ++i) {
         const Index place = start + i * step;
         if (place < count) {
             // `place` is of row place / length, before which lie twice as many.
@@ -187,7 +180,7 @@ gradients(T* grad_input, const T* grad_out, const T* input, Index count, Index l
         }
     }
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
+    for (int i = 0; i < kUnits; ++i) {
         const Index place = start + i * step;
         if (place < count) {
 #pragma unroll

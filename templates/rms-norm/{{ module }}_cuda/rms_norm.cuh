@@ -4,10 +4,12 @@
 // UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: what is marked so that it leaves the
 // caches first; vector.cuh says how.
 
+#include "any_row.cuh"
 #include "exact_row.cuh"
 
 namespace rms_norm {
 
+using namespace any_row;
 using namespace exact_row;
 
 // A constant, because not every preprocessor expands macros in pragmas.
@@ -202,6 +204,47 @@ __global__ void __launch_bounds__(kLanes)
                 store(to + row * length + place, held[i].bits);
                 forget(by[i].bits);
             }
+        }
+    }
+}
+
+// Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most.
+template <typename T, int kMost, int kElements, int kUnits>
+__global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, const T* weight, int hidden, float eps) {
+    using Unit = Vector<T, kElements>;
+    const Window<T, kElements> window(blockIdx.x, hidden);
+    const int lanes = static_cast<int>(blockDim.x);
+    Unit held[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < window.vectors) {
+            held[i] = window.read(input, place, 0.0f);
+        }
+    }
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if (threadIdx.x + i * lanes < window.vectors) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                const float value = held[i].get(j);
+                squares += value * value;
+            }
+            forget(held[i].bits);
+        }
+    }
+    const float scale = rsqrtf(row_sum<kMost, 1, 0>(squares) / hidden + eps);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < window.vectors) {
+            const Unit by = window.beside(weight, place);
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                held[i].set(j, scaled(held[i].get(j), scale, by.get(j)));
+            }
+            window.write(out, place, held[i]);
         }
     }
 }

@@ -2,10 +2,12 @@
 //
 // UNROLL: vectors that a thread has in flight in a row that is read twice. STREAM: as in vector.cuh.
 
+#include "any_row.cuh"
 #include "exponential_sum.cuh"
 
 namespace softmax {
 
+using namespace any_row;
 using namespace exponential_sum;
 
 // A constant, because not every preprocessor expands macros in pragmas.
@@ -241,6 +243,54 @@ __global__ void __launch_bounds__(kThreads) exact(T* out, const T* input) {
             finish_unit<T, Unit, kElements>(held[i], finish);
         }
         store(to + i * kThreads, held[i].bits);
+    }
+}
+
+// Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most.
+template <typename T, int kMost, int kElements, int kUnits>
+__global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, int hidden) {
+    using Unit = Vector<T, kElements>;
+    const Window<T, kElements> window(blockIdx.x, hidden);
+    const int lanes = static_cast<int>(blockDim.x);
+    Unit held[kUnits];
+    float largest = minus_infinity();
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < window.vectors) {
+            held[i] = window.read(input, place, minus_infinity());
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if (threadIdx.x + i * lanes < window.vectors) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                largest = fmaxf(largest, held[i].get(j));
+            }
+            forget(held[i].bits);
+        }
+    }
+    const float begin = origin(largest);
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if (threadIdx.x + i * lanes < window.vectors) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                sum += QuickExponential<T>::of(held[i].get(j) - begin);
+            }
+            forget(held[i].bits);
+        }
+    }
+    const Finish<T> finish(over_row<QuickExponential<T>, kMost, 1>({largest, sum}));
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < window.vectors) {
+            finish_unit<T, Unit, kElements>(held[i], finish);
+            window.write(out, place, held[i]);
+        }
     }
 }
 

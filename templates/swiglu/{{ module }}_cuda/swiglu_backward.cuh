@@ -1,6 +1,6 @@
 // The gradient of SwiGLU. Owns: the kernel. Never: chooses among settings; [launch] of backward.toml does.
 //
-// UNROLL and STREAM: as in gated_row.cuh and vector.cuh.
+// UNROLL: vectors of results of which a thread computes gradients. STREAM: as in vector.cuh.
 
 #include "gated_row.cuh"
 
@@ -12,7 +12,7 @@ using namespace gated_row;
 template <typename T, int kElements, typename Index>
 __global__ void __launch_bounds__(512)
     gradient(T* grad_input, const T* grad_out, const T* input, Index count, Index length) {
-    gradients<T, kElements, true>(
+    gradients<T, kElements, UNROLL, true>(
         grad_input, grad_out, input, count, length, [](float gate) { return silu<T>(gate); });
 }
 

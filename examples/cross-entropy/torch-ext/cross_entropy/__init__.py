@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, pytorch_serves
+from .dispatch import is_eager, is_traced, pytorch_serves
 
 __all__ = ["cross_entropy"]
 
@@ -47,6 +47,9 @@ def cross_entropy(
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (input.requires_grad):
                 return _CrossEntropy.apply(input, target, ignore_index)
+            return _cross_entropy_at_once(input, target, ignore_index)
+        if is_traced() and not (torch.is_grad_enabled() and (input.requires_grad)):
+            # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
             return _cross_entropy_at_once(input, target, ignore_index)
         return ops.cross_entropy(input, target, ignore_index)
     if loss is None or lse is None:

@@ -87,3 +87,8 @@ def is_eager(*tensors: torch.Tensor | None) -> bool:
         and torch._C._functorch.peek_interpreter_stack() is None
         and torch.autograd.forward_ad._current_level < 0
     )
+
+
+def is_traced() -> bool:
+    """Whether torch.compile or torch.export traces a call that is no part of a transform of torch.func."""
+    return torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is None

@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, pytorch_serves
+from .dispatch import is_eager, is_traced, pytorch_serves
 
 __all__ = ["inject", "layers", "rms_norm"]
 
@@ -44,6 +44,9 @@ def rms_norm(
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
                 return _RmsNorm.apply(input, weight, eps)
+            return _rms_norm_at_once(input, weight, eps)
+        if is_traced() and not (torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)):
+            # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
             return _rms_norm_at_once(input, weight, eps)
         return ops.rms_norm(input, weight, eps)
     if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):

@@ -4,7 +4,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, pytorch_serves
+from .dispatch import is_eager, is_traced, pytorch_serves
 
 __all__ = ["rope"]
 
@@ -47,6 +47,9 @@ def rope(
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or cos_sin.requires_grad):
                 return _Rope.apply(q, k, cos_sin, positions, interleaved)
+            return _rope_at_once(q, k, cos_sin, positions, interleaved)
+        if is_traced() and not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or cos_sin.requires_grad)):
+            # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
             return _rope_at_once(q, k, cos_sin, positions, interleaved)
         return ops.rope(q, k, cos_sin, positions, interleaved)
     if q_out is None or k_out is None:

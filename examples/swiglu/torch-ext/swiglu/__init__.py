@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, pytorch_serves
+from .dispatch import is_eager, is_traced, pytorch_serves
 
 __all__ = ["inject", "layers", "swiglu"]
 
@@ -40,6 +40,9 @@ def swiglu(
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (input.requires_grad):
                 return _Swiglu.apply(input)
+            return _swiglu_at_once(input)
+        if is_traced() and not (torch.is_grad_enabled() and (input.requires_grad)):
+            # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
             return _swiglu_at_once(input)
         return ops.swiglu(input)
     if torch.is_grad_enabled() and (input.requires_grad):
