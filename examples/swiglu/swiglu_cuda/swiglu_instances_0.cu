@@ -46,13 +46,15 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 }
 
 const Instance<4> kKernel0[] = {
+    {{int64_t(Element::kBF16), 128, 2, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__nv_bfloat16, 128, 2, 1>)},
+    {{int64_t(Element::kBF16), 128, 2, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__nv_bfloat16, 128, 2, 4>)},
     {{int64_t(Element::kBF16), 128, 4, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__nv_bfloat16, 128, 4, 1>)},
     {{int64_t(Element::kBF16), 128, 4, 2}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__nv_bfloat16, 128, 4, 2>)},
+    {{int64_t(Element::kF16), 128, 2, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__half, 128, 2, 1>)},
+    {{int64_t(Element::kF16), 128, 2, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__half, 128, 2, 4>)},
     {{int64_t(Element::kF16), 128, 4, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__half, 128, 4, 1>)},
     {{int64_t(Element::kF16), 128, 4, 2}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__half, 128, 4, 2>)},
     {{int64_t(Element::kF32), 128, 1, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<float, 128, 1, 1>)},
-    {{int64_t(Element::kF32), 128, 1, 2}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<float, 128, 1, 2>)},
-    {{int64_t(Element::kF32), 128, 1, 3}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<float, 128, 1, 3>)},
     {{int64_t(Element::kF32), 128, 1, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<float, 128, 1, 4>)},
     {{int64_t(Element::kF32), 128, 2, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<float, 128, 2, 1>)},
     {{int64_t(Element::kF32), 128, 2, 2}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<float, 128, 2, 2>)},
