@@ -69,16 +69,21 @@ pub(super) fn plan(
     let workspaces = launch.workspaces.iter().enumerate().map(|(place, workspace)| {
         let lengths = workspace.shape.iter().map(|length| names.text(length.tree()));
         let factors: Vec<_> = lengths.chain([names.size(&workspace.dtype.value)]).collect();
+        let bytes = factors.join(" * ");
+        let conditions = needing(launch, workspace).map(|all| {
+            all.into_iter().map(|when| format!("({})", names.bare(when))).collect::<Vec<_>>().join(" || ")
+        });
         WorkspacePlan {
             name: workspace.name.value.to_string(),
             place,
-            bytes: factors.join(" * "),
+            bytes: conditions.map_or_else(|| bytes.clone(), |needed| format!("{needed} ? {bytes} : 0")),
             zero: workspace.zero,
         }
     });
     let kernels = launch.kernels.iter().map(|kernel| kernel_plan(op, kernel, names));
+    let sizes = |workspace| lengths(workspace).chain(needing(launch, workspace).into_iter().flatten());
     let zeroed = launch.workspaces.iter().filter(|workspace| workspace.zero);
-    let started = launch.kernels.iter().flat_map(Kernel::expressions).chain(zeroed.flat_map(lengths));
+    let started = launch.kernels.iter().flat_map(Kernel::expressions).chain(zeroed.flat_map(sizes));
     Ok(LaunchPlan {
         source: super::file_name(launch.source.value.as_str()),
         tunables: tunables.iter().map(ToString::to_string).collect(),
@@ -88,7 +93,7 @@ pub(super) fn plan(
         conditions: op.tune.of_calls().map(|one| names.bare(one.tree())).collect(),
         condition_constants: names.constants(op.tune.of_calls().map(|one| one.tree())),
         workspaces: workspaces.collect(),
-        workspace_constants: names.constants(launch.workspaces.iter().flat_map(lengths)),
+        workspace_constants: names.constants(launch.workspaces.iter().flat_map(sizes)),
         constants: names.constants(started),
         kernels: kernels.collect::<Result<_, _>>()?,
     })
@@ -150,6 +155,18 @@ pub(super) fn choices(
         return Err(HostError::Never);
     }
     Ok(Choices { tunings, settings, spaces, instances: found })
+}
+
+/// The conditions of the kernels that take a workspace; `None` if it is always needed, or no kernel takes it.
+fn needing<'a>(launch: &'a Launch, workspace: &Workspace) -> Option<Vec<&'a Expr>> {
+    let takes = |kernel: &&Kernel| {
+        let is_it = |argument: &KernelArgument| {
+            matches!(argument, KernelArgument::Pointer(name) if name.value == workspace.name.value)
+        };
+        kernel.arguments.iter().any(is_it)
+    };
+    let all = launch.kernels.iter().filter(takes).map(|kernel| Some(kernel.when.as_ref()?.tree()));
+    all.collect::<Option<Vec<_>>>().filter(|conditions| !conditions.is_empty())
 }
 
 fn lengths(workspace: &Workspace) -> impl Iterator<Item = &Expr> {

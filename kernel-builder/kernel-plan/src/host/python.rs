@@ -137,7 +137,7 @@ pub(super) fn plan(
         });
         alike.map_or_else(
             || output.fake.clone(),
-            |input| format!("torch.empty_like({}, memory_format=torch.contiguous_format)", input.name),
+            |input| format!("torch.empty_like({})", input.name),
         )
     };
     let mut varying: Vec<usize> =
