@@ -5,11 +5,11 @@
 
 #pragma once
 
-#include "any_row.cuh"
+#include "covered_slice.cuh"
 
 namespace gated_row {
 
-using namespace any_row;
+using namespace vector;
 
 // kGatesFirst: the activated half of a row comes first. A thread computes kUnits vectors of results. They are counted through
 // all rows, so that no thread is idle at the end of one. Index holds as many elements as the input has. `activated` makes a
@@ -98,8 +98,8 @@ unaligned_results(T* out, const T* input, Index count, Index length, const Activ
         const Index row = first / length;
         const T* const from = input + (first + row * length);
         if (first - row * length + kElements <= length) {
-            (kGatesFirst ? gates : ups)[i] = across<T, kElements>(from);
-            (kGatesFirst ? ups : gates)[i] = across<T, kElements>(from + length);
+            (kGatesFirst ? gates : ups)[i] = covered_slice::across<T, kElements>(from);
+            (kGatesFirst ? ups : gates)[i] = covered_slice::across<T, kElements>(from + length);
         } else {
             // The end of a row, behind which another one may begin.
 #pragma unroll

@@ -4,13 +4,12 @@
 // UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: what is marked so that it leaves the
 // caches first; vector.cuh says how.
 
-#include "any_row.cuh"
+#include "covered_slice.cuh"
 #include "exact_row.cuh"
 #include "fetch.cuh"
 
 namespace add_rms_norm {
 
-using namespace any_row;
 using namespace exact_row;
 
 // A constant, because not every preprocessor expands macros in pragmas.
@@ -143,20 +142,23 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 }
 
 // Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most.
-template <typename T, int kMost, int kElements, int kUnits>
+template <typename T, int kMost, int kUnits>
 __global__ void __launch_bounds__(kMost)
     shifted(T* out, T* sum, const T* input, const T* residual, const T* weight, int hidden, float eps) {
-    using Unit = Vector<T, kElements>;
-    const Window<T, kElements> window(blockIdx.x, hidden);
+    using Covered = covered_slice::Slice<T, false, int>;
+    using Unit = typename Covered::Unit;
+    constexpr int kElements = Covered::kElements;
+    const Covered row(static_cast<int64_t>(blockIdx.x) * hidden, hidden);
+    const int length = row.vectors();
     const int lanes = static_cast<int>(blockDim.x);
     Unit inputs[kUnits];
     Unit residuals[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
-        if (place < window.vectors) {
-            inputs[i] = window.read(input, place, 0.0f);
-            residuals[i] = window.read(residual, place, 0.0f);
+        if (place < length) {
+            inputs[i] = row.read(input, place, false);
+            residuals[i] = row.read(residual, place, false);
         }
     }
     float held[kUnits][kElements];
@@ -164,7 +166,7 @@ __global__ void __launch_bounds__(kMost)
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
-        if (place < window.vectors) {
+        if (place < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float value = inputs[i].get(j) + residuals[i].get(j);
@@ -172,20 +174,20 @@ __global__ void __launch_bounds__(kMost)
                 squares += value * value;
                 residuals[i].set(j, value);
             }
-            window.write(sum, place, residuals[i]);
+            row.write(sum, place, residuals[i]);
         }
     }
     const float scale = rsqrtf(row_sum<kMost, 1, 0>(squares) / hidden + eps);
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
-        if (place < window.vectors) {
-            Unit unit = window.beside(weight, place);
+        if (place < length) {
+            Unit unit = row.beside(weight, place);
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 unit.set(j, scaled(held[i][j], scale, unit.get(j)));
             }
-            window.write(out, place, unit);
+            row.write(out, place, unit);
         }
     }
 }

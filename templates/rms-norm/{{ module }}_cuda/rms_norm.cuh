@@ -4,12 +4,11 @@
 // UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: what is marked so that it leaves the
 // caches first; vector.cuh says how.
 
-#include "any_row.cuh"
+#include "covered_slice.cuh"
 #include "exact_row.cuh"
 
 namespace rms_norm {
 
-using namespace any_row;
 using namespace exact_row;
 
 // A constant, because not every preprocessor expands macros in pragmas.
@@ -209,23 +208,26 @@ __global__ void __launch_bounds__(kLanes)
 }
 
 // Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most.
-template <typename T, int kMost, int kElements, int kUnits>
+template <typename T, int kMost, int kUnits>
 __global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, const T* weight, int hidden, float eps) {
-    using Unit = Vector<T, kElements>;
-    const Window<T, kElements> window(blockIdx.x, hidden);
+    using Covered = covered_slice::Slice<T, false, int>;
+    using Unit = typename Covered::Unit;
+    constexpr int kElements = Covered::kElements;
+    const Covered row(static_cast<int64_t>(blockIdx.x) * hidden, hidden);
+    const int length = row.vectors();
     const int lanes = static_cast<int>(blockDim.x);
     Unit held[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
-        if (place < window.vectors) {
-            held[i] = window.read(input, place, 0.0f);
+        if (place < length) {
+            held[i] = row.read(input, place, false);
         }
     }
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (threadIdx.x + i * lanes < window.vectors) {
+        if (threadIdx.x + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float value = held[i].get(j);
@@ -238,13 +240,13 @@ __global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, const T
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
-        if (place < window.vectors) {
-            const Unit by = window.beside(weight, place);
+        if (place < length) {
+            const Unit by = row.beside(weight, place);
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 held[i].set(j, scaled(held[i].get(j), scale, by.get(j)));
             }
-            window.write(out, place, held[i]);
+            row.write(out, place, held[i]);
         }
     }
 }

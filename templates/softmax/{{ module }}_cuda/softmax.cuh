@@ -2,12 +2,11 @@
 //
 // UNROLL: vectors that a thread has in flight in a row that is read twice. STREAM: as in vector.cuh.
 
-#include "any_row.cuh"
+#include "covered_slice.cuh"
 #include "exponential_sum.cuh"
 
 namespace softmax {
 
-using namespace any_row;
 using namespace exponential_sum;
 
 // A constant, because not every preprocessor expands macros in pragmas.
@@ -247,23 +246,26 @@ __global__ void __launch_bounds__(kThreads) exact(T* out, const T* input) {
 }
 
 // Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most.
-template <typename T, int kMost, int kElements, int kUnits>
+template <typename T, int kMost, int kUnits>
 __global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, int hidden) {
-    using Unit = Vector<T, kElements>;
-    const Window<T, kElements> window(blockIdx.x, hidden);
+    using Covered = covered_slice::Slice<T, false, int>;
+    using Unit = typename Covered::Unit;
+    constexpr int kElements = Covered::kElements;
+    const Covered row(static_cast<int64_t>(blockIdx.x) * hidden, hidden);
+    const int length = row.vectors();
     const int lanes = static_cast<int>(blockDim.x);
     Unit held[kUnits];
     float largest = minus_infinity();
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
-        if (place < window.vectors) {
-            held[i] = window.read(input, place, minus_infinity());
+        if (place < length) {
+            held[i] = row.read(input, place, false, minus_infinity());
         }
     }
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (threadIdx.x + i * lanes < window.vectors) {
+        if (threadIdx.x + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 largest = fmaxf(largest, held[i].get(j));
@@ -275,7 +277,7 @@ __global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, int hid
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (threadIdx.x + i * lanes < window.vectors) {
+        if (threadIdx.x + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 sum += QuickExponential<T>::of(held[i].get(j) - begin);
@@ -287,9 +289,9 @@ __global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, int hid
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
-        if (place < window.vectors) {
+        if (place < length) {
             finish_unit<T, Unit, kElements>(held[i], finish);
-            window.write(out, place, held[i]);
+            row.write(out, place, held[i]);
         }
     }
 }
