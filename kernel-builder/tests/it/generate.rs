@@ -253,7 +253,8 @@ fn a_project_for_the_processor_alone_needs_no_device_code() {
 }
 
 /// The examples that are their templates, with settings of `tuned/` if there are some.
-const GENERATED_EXAMPLES: [&str; 6] = ["add-rms-norm", "cross-entropy", "rms-norm", "rope", "softmax", "swiglu"];
+const GENERATED_EXAMPLES: [&str; 6] =
+    ["add-rms-norm", "cross-entropy", "rms-norm", "rope", "softmax", "swiglu"];
 
 /// What `new` writes into a flake, and what an example has there: it is built by the builder of its own checkout.
 const IN_EXAMPLES: [(&str, &str); 2] = [

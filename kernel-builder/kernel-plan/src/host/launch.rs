@@ -160,9 +160,7 @@ pub(super) fn choices(
 /// The conditions of the kernels that take a workspace; `None` if it is always needed, or no kernel takes it.
 fn needing<'a>(launch: &'a Launch, workspace: &Workspace) -> Option<Vec<&'a Expr>> {
     let takes = |kernel: &&Kernel| {
-        let is_it = |argument: &KernelArgument| {
-            matches!(argument, KernelArgument::Pointer(name) if name.value == workspace.name.value)
-        };
+        let is_it = |argument: &KernelArgument| matches!(argument, KernelArgument::Pointer(name) if name.value == workspace.name.value);
         kernel.arguments.iter().any(is_it)
     };
     let all = launch.kernels.iter().filter(takes).map(|kernel| Some(kernel.when.as_ref()?.tree()));

@@ -40,6 +40,12 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
     if let Some(strided) = op.inputs.iter().find(|input| input.strided) {
         return Err(unsupported(format!("`{}` may have any strides", strided.tensor.name.value)));
     }
+    // Bindings have room for so many, in arguments.h.
+    for (kind, count, most) in [("axes", op.axes.len(), 32), ("type variables", op.dtypes.len(), 8)] {
+        if count > most {
+            return Err(unsupported(format!("it has {count} {kind}, more than {most}")));
+        }
+    }
     let names = Names { op, call: "call", settings: "s" };
     let launch = op.launch.as_ref().map(|launch| launch::plan(op, launch, devices, &names)).transpose()?;
     let cpu = op.cpu.as_ref().map(|cpu| CpuPlan {

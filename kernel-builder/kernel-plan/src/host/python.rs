@@ -135,10 +135,7 @@ pub(super) fn plan(
             let same_dtype = input.variable == output.variable && name(input) == name(output);
             !input.optional && input.axes == output.axes && same_dtype
         });
-        alike.map_or_else(
-            || output.fake.clone(),
-            |input| format!("torch.empty_like({})", input.name),
-        )
+        alike.map_or_else(|| output.fake.clone(), |input| format!("torch.empty_like({})", input.name))
     };
     let mut varying: Vec<usize> =
         (0..op.axes.len()).filter(|axis| matches!(op.axes[*axis].kind, AxisKind::Var { .. })).collect();
