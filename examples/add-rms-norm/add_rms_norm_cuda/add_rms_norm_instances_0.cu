@@ -50,18 +50,21 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 const Instance<5> kKernel0[] = {
     {{int64_t(Element::kBF16), 8, 16, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 8, 16, 8, 1>)},
     {{int64_t(Element::kBF16), 8, 16, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 8, 16, 8, 2>)},
+    {{int64_t(Element::kBF16), 16, 8, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 16, 8, 8, 1>)},
     {{int64_t(Element::kBF16), 32, 4, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 32, 4, 8, 1>)},
     {{int64_t(Element::kBF16), 32, 4, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 32, 4, 8, 2>)},
     {{int64_t(Element::kBF16), 32, 4, 8, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 32, 4, 8, 3>)},
     {{int64_t(Element::kBF16), 32, 4, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__nv_bfloat16, 32, 4, 8, 4>)},
     {{int64_t(Element::kF16), 8, 16, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 8, 16, 8, 1>)},
     {{int64_t(Element::kF16), 8, 16, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 8, 16, 8, 2>)},
+    {{int64_t(Element::kF16), 16, 8, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 16, 8, 8, 1>)},
     {{int64_t(Element::kF16), 32, 4, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 32, 4, 8, 1>)},
     {{int64_t(Element::kF16), 32, 4, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 32, 4, 8, 2>)},
     {{int64_t(Element::kF16), 32, 4, 8, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 32, 4, 8, 3>)},
     {{int64_t(Element::kF16), 32, 4, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<__half, 32, 4, 8, 4>)},
     {{int64_t(Element::kF32), 8, 16, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 8, 16, 4, 1>)},
     {{int64_t(Element::kF32), 8, 16, 4, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 8, 16, 4, 2>)},
+    {{int64_t(Element::kF32), 16, 8, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 16, 8, 4, 1>)},
     {{int64_t(Element::kF32), 32, 4, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 32, 4, 4, 1>)},
     {{int64_t(Element::kF32), 32, 4, 4, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 32, 4, 4, 2>)},
     {{int64_t(Element::kF32), 32, 4, 4, 3}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 32, 4, 4, 3>)},
@@ -215,16 +218,16 @@ const Instance<5> kKernel4[] = {
     {{int64_t(Element::kF32), 1024, 1, 1, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::held<float, 1024, 1, 1, 8>)},
 };
 
-const Instance<4> kKernel5[] = {
-    {{int64_t(Element::kBF16), 1024, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 8, 1>)},
-    {{int64_t(Element::kBF16), 1024, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 8, 2>)},
-    {{int64_t(Element::kBF16), 1024, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 8, 4>)},
-    {{int64_t(Element::kF16), 1024, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 8, 1>)},
-    {{int64_t(Element::kF16), 1024, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 8, 2>)},
-    {{int64_t(Element::kF16), 1024, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 8, 4>)},
-    {{int64_t(Element::kF32), 1024, 4, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<float, 1024, 4, 1>)},
-    {{int64_t(Element::kF32), 1024, 4, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<float, 1024, 4, 2>)},
-    {{int64_t(Element::kF32), 1024, 4, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<float, 1024, 4, 4>)},
+const Instance<3> kKernel5[] = {
+    {{int64_t(Element::kBF16), 1024, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 1>)},
+    {{int64_t(Element::kBF16), 1024, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 2>)},
+    {{int64_t(Element::kBF16), 1024, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__nv_bfloat16, 1024, 4>)},
+    {{int64_t(Element::kF16), 1024, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 1>)},
+    {{int64_t(Element::kF16), 1024, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 2>)},
+    {{int64_t(Element::kF16), 1024, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<__half, 1024, 4>)},
+    {{int64_t(Element::kF32), 1024, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<float, 1024, 1>)},
+    {{int64_t(Element::kF32), 1024, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<float, 1024, 2>)},
+    {{int64_t(Element::kF32), 1024, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::add_rms_norm::shifted<float, 1024, 4>)},
 };
 
 const Instance<2> kKernel6[] = {

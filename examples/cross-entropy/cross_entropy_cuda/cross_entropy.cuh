@@ -2,6 +2,7 @@
 //
 // STREAM: as in vector.cuh.
 
+#include "covered_slice.cuh"
 #include "exponential_sum.cuh"
 
 namespace cross_entropy {
@@ -127,6 +128,25 @@ __global__ void __launch_bounds__(kBlock)
     const Target wanted = target_of(input, target, blockIdx.x, vocabulary, ignored, threadIdx.x == 0);
     const ExponentialSum known =
         read<T, kBlock, kUnroll, kAhead>(input, slice_of<kElements>(blockIdx.x, vocabulary, 0, 1), threadIdx.x);
+    if (threadIdx.x == 0) {
+        finish(loss, lse, blockIdx.x, wanted, known);
+    }
+}
+
+// A short row by one block, which holds it: a vector for each thread.
+template <typename T, int kMost>
+__global__ void __launch_bounds__(kMost)
+    hold_row(float* loss, float* lse, const T* input, const long long* target, int vocabulary, long long ignored) {
+    using Covered = covered_slice::Slice<T, false, int>;
+    const Target wanted = target_of(input, target, blockIdx.x, vocabulary, ignored, threadIdx.x == 0);
+    const Covered row(static_cast<int64_t>(blockIdx.x) * vocabulary, vocabulary);
+    const int place = threadIdx.x;
+    ExponentialSum known = nothing();
+    if (place < row.vectors()) {
+        const auto unit = row.read(input, place, false, minus_infinity());
+        add<Exponential<T>, typename Covered::Unit, Covered::kElements>(known, unit);
+    }
+    known = over_row<Exponential<T>, kMost, 1>(known);
     if (threadIdx.x == 0) {
         finish(loss, lse, blockIdx.x, wanted, known);
     }

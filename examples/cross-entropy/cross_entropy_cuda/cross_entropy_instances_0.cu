@@ -45,31 +45,34 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
     return nullptr;
 }
 
-const Instance<5> kKernel0[] = {
-    {{int64_t(Element::kBF16), 128, 8, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__nv_bfloat16, 128, 8, 1, false>)},
+const Instance<2> kKernel0[] = {
+    {{int64_t(Element::kBF16), 1024}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::hold_row<__nv_bfloat16, 1024>)},
+    {{int64_t(Element::kF16), 1024}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::hold_row<__half, 1024>)},
+    {{int64_t(Element::kF32), 1024}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::hold_row<float, 1024>)},
+};
+
+const Instance<5> kKernel1[] = {
     {{int64_t(Element::kBF16), 256, 8, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__nv_bfloat16, 256, 8, 1, false>)},
     {{int64_t(Element::kBF16), 1024, 8, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__nv_bfloat16, 1024, 8, 1, false>)},
-    {{int64_t(Element::kF16), 128, 8, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__half, 128, 8, 1, false>)},
     {{int64_t(Element::kF16), 256, 8, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__half, 256, 8, 1, false>)},
     {{int64_t(Element::kF16), 1024, 8, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__half, 1024, 8, 1, false>)},
-    {{int64_t(Element::kF32), 128, 4, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<float, 128, 4, 1, false>)},
     {{int64_t(Element::kF32), 256, 4, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<float, 256, 4, 1, false>)},
     {{int64_t(Element::kF32), 1024, 4, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<float, 1024, 4, 1, false>)},
 };
 
-const Instance<6> kKernel1[] = {
+const Instance<6> kKernel2[] = {
     {{int64_t(Element::kBF16), 256, 32, 8, 4, 1}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_short_rows<__nv_bfloat16, 256, 32, 8, 4, true>)},
     {{int64_t(Element::kF16), 256, 32, 8, 4, 1}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_short_rows<__half, 256, 32, 8, 4, true>)},
     {{int64_t(Element::kF32), 256, 32, 4, 4, 1}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_short_rows<float, 256, 32, 4, 4, true>)},
 };
 
-const Instance<5> kKernel2[] = {
+const Instance<5> kKernel3[] = {
     {{int64_t(Element::kBF16), 256, 8, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<__nv_bfloat16, 256, 8, 1, false>)},
     {{int64_t(Element::kF16), 256, 8, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<__half, 256, 8, 1, false>)},
     {{int64_t(Element::kF32), 256, 4, 1, 0}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<float, 256, 4, 1, false>)},
 };
 
-const Instance<1> kKernel3[] = {
+const Instance<1> kKernel4[] = {
     {{int64_t(Element::kBF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<__nv_bfloat16>)},
     {{int64_t(Element::kF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<__half>)},
     {{int64_t(Element::kF32)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<float>)},
@@ -87,6 +90,8 @@ const void* cross_entropy_instance_0(int kernel, [[maybe_unused]] const int64_t*
         return find(kKernel2, key);
     case 3:
         return find(kKernel3, key);
+    case 4:
+        return find(kKernel4, key);
     default:
         return nullptr;
     }

@@ -55,12 +55,39 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
     // What [let] of op.toml names.
     const int64_t row_bytes = call.vocabulary * size_of(call.T);
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096) * std::min<int64_t>({1, floor_div(call.vocabulary, 40000)})}), 32})});
-    const bool by_lanes = parts == 1 && row_bytes <= s.short_row && (row_bytes <= 2048 || call.rows >= 512);
+    const bool held = parts == 1 && call.rows < 512 && row_bytes <= 8192;
+    const int64_t held_threads = 32 * ceil_div(ceil_div(row_bytes, 16) + 1, 32);
+    const bool by_lanes = parts == 1 && !held && row_bytes <= s.short_row;
     const int64_t is_short = std::min<int64_t>({1, floor_div(8192, std::max<int64_t>({1, row_bytes}))}) * std::min<int64_t>({1, floor_div(call.rows, 132)});
     const int64_t is_alone = std::min<int64_t>({1, floor_div(row_bytes, 32768) * floor_div(132, std::max<int64_t>({1, call.rows}))});
     const int64_t threads = std::min<int64_t>({1024, floor_div(s.block, 1 + is_short) * (1 + 3 * is_alone)});
 
-    if (parts == 1 && !by_lanes) {
+    if (held) {
+        failure.kernel = "cross_entropy::hold_row";
+        const int64_t key[] = {int64_t(call.T), 1024};
+        const void* a0 = call.loss;
+        const void* a1 = call.lse;
+        const void* a2 = call.input;
+        const void* a3 = call.target;
+        int32_t a4 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`vocabulary`, which the kernel takes as 32 bits,", call.vocabulary, a4)) {
+            return error;
+        }
+        int64_t a5 = call.ignore_index;
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
+        const void* const function = instance(s.space, 0, key);
+        const start::Geometry geometry = {
+            {call.rows, 1, 1},
+            {held_threads, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (parts == 1 && !held && !by_lanes) {
         failure.kernel = "cross_entropy::read_rows";
         const int64_t key[] = {int64_t(call.T), threads, floor_div(s.bytes, size_of(call.T)), s.unroll, s.ahead};
         const void* a0 = call.loss;
@@ -70,7 +97,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         int64_t a4 = call.vocabulary;
         int64_t a5 = call.ignore_index;
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
-        const void* const function = instance(s.space, 0, key);
+        const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
             {call.rows, 1, 1},
             {threads, 1, 1},
@@ -93,7 +120,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         int64_t a5 = call.vocabulary;
         int64_t a6 = call.ignore_index;
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
-        const void* const function = instance(s.space, 1, key);
+        const void* const function = instance(s.space, 2, key);
         const start::Geometry geometry = {
             {ceil_div(call.rows, floor_div(s.block, s.lanes)), 1, 1},
             {s.block, 1, 1},
@@ -116,7 +143,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 2, key);
+        const void* const function = instance(s.space, 3, key);
         const start::Geometry geometry = {
             {call.rows * parts, 1, 1},
             {s.block, 1, 1},
@@ -143,7 +170,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7};
-        const void* const function = instance(s.space, 3, key);
+        const void* const function = instance(s.space, 4, key);
         const start::Geometry geometry = {
             {call.rows, 1, 1},
             {32, 1, 1},

@@ -55,20 +55,20 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
     const int64_t vectors = floor_div(row_bytes, access);
     const bool fits = row_bytes <= 2048 * access * (1 + floor_div(access, 16)) && floor_mod(row_bytes, access) == 0;
     const bool held = fits && !s.reread;
-    const int64_t lanes = std::max<int64_t>({s.narrow, 8 + 24 * std::min<int64_t>({1, floor_div(vectors, 17)})});
-    const bool by_warp = held && access == s.bytes && vectors <= lanes * s.per_lane * (1 + std::min<int64_t>({1, floor_div(call.rows, 2048)}));
     const int64_t exact_units = s.units * (1 + std::min<int64_t>({1, floor_div(row_bytes, 32769)}));
     const bool exact_fits = s.blocks == 0 && vectors <= 1024 * exact_units && ((floor_mod(vectors, 64 * s.units) == 0 && exact_units == s.units) || (floor_mod(vectors, 256 * s.units) == 0 && call.rows < 1024));
-    const bool exact = held && !by_warp && exact_fits;
     const int64_t exact_threads = floor_div(vectors, exact_units);
     const int64_t exact_blocks = std::max<int64_t>({1, std::max<int64_t>({floor_div(s.crowd, exact_threads), 4 * std::min<int64_t>({1, floor_div(exact_threads, 385)}) * std::min<int64_t>({1, floor_div(511, exact_threads)})})});
     const bool eights_fit = s.bytes == 16 && s.units == 2 && s.blocks == 0 && floor_mod(row_bytes, 1536) == 0 && floor_mod(row_bytes, 2048) != 0 && row_bytes <= 10752;
-    const bool eights = held && !by_warp && eights_fit;
     const int64_t eight_threads = floor_div(row_bytes, 24);
-    const bool by_block = held && !by_warp && !exact_fits && !eights_fit;
-    const bool in_turns = by_block && s.blocks > 0 && call.rows > s.blocks && vectors <= 4 * s.widest;
     const int64_t needed = ceil_div(vectors, s.widest);
     const int64_t few = std::min<int64_t>({1, floor_div(1024, std::max<int64_t>({1, call.rows}))});
+    const int64_t lanes = std::max<int64_t>({s.narrow, 8 + 8 * std::max<int64_t>({few, 3 * std::min<int64_t>({1, floor_div(vectors, 17)})})});
+    const bool by_warp = held && access == s.bytes && vectors <= lanes * s.per_lane * (1 + std::min<int64_t>({1, floor_div(call.rows, 2048)}));
+    const bool exact = held && !by_warp && exact_fits;
+    const bool eights = held && !by_warp && eights_fit;
+    const bool by_block = held && !by_warp && !exact_fits && !eights_fit;
+    const bool in_turns = by_block && s.blocks > 0 && call.rows > s.blocks && vectors <= 4 * s.widest;
     const int64_t per_thread = std::max<int64_t>({std::max<int64_t>({1, floor_div(s.units, 2)}) * few + s.units * floor_div(s.bytes, access) * (1 - few), needed + std::min<int64_t>({needed - 1, floor_mod(needed, 2)})});
     const int64_t warps = ceil_div(vectors, 32 * per_thread);
     const bool odd = !s.reread && floor_mod(row_bytes, 16) != 0 && !fits;
@@ -238,7 +238,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
     }
     if (shifted) {
         failure.kernel = "rms_norm::shifted";
-        const int64_t key[] = {int64_t(call.T), 1024, floor_div(16, size_of(call.T)), per_shift};
+        const int64_t key[] = {int64_t(call.T), 1024, per_shift};
         const void* a0 = call.out;
         const void* a1 = call.input;
         const void* a2 = call.weight;

@@ -50,18 +50,21 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 const Instance<6> kKernel0[] = {
     {{int64_t(Element::kBF16), 8, 16, 8, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__nv_bfloat16, 8, 16, 8, 1, 0>)},
     {{int64_t(Element::kBF16), 8, 16, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__nv_bfloat16, 8, 16, 8, 2, 0>)},
+    {{int64_t(Element::kBF16), 16, 8, 8, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__nv_bfloat16, 16, 8, 8, 1, 0>)},
     {{int64_t(Element::kBF16), 32, 4, 8, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__nv_bfloat16, 32, 4, 8, 1, 0>)},
     {{int64_t(Element::kBF16), 32, 4, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__nv_bfloat16, 32, 4, 8, 2, 0>)},
     {{int64_t(Element::kBF16), 32, 4, 8, 3, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__nv_bfloat16, 32, 4, 8, 3, 0>)},
     {{int64_t(Element::kBF16), 32, 4, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__nv_bfloat16, 32, 4, 8, 4, 0>)},
     {{int64_t(Element::kF16), 8, 16, 8, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__half, 8, 16, 8, 1, 0>)},
     {{int64_t(Element::kF16), 8, 16, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__half, 8, 16, 8, 2, 0>)},
+    {{int64_t(Element::kF16), 16, 8, 8, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__half, 16, 8, 8, 1, 0>)},
     {{int64_t(Element::kF16), 32, 4, 8, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__half, 32, 4, 8, 1, 0>)},
     {{int64_t(Element::kF16), 32, 4, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__half, 32, 4, 8, 2, 0>)},
     {{int64_t(Element::kF16), 32, 4, 8, 3, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__half, 32, 4, 8, 3, 0>)},
     {{int64_t(Element::kF16), 32, 4, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<__half, 32, 4, 8, 4, 0>)},
     {{int64_t(Element::kF32), 8, 16, 4, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<float, 8, 16, 4, 1, 0>)},
     {{int64_t(Element::kF32), 8, 16, 4, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<float, 8, 16, 4, 2, 0>)},
+    {{int64_t(Element::kF32), 16, 8, 4, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<float, 16, 8, 4, 1, 0>)},
     {{int64_t(Element::kF32), 32, 4, 4, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<float, 32, 4, 4, 1, 0>)},
     {{int64_t(Element::kF32), 32, 4, 4, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<float, 32, 4, 4, 2, 0>)},
     {{int64_t(Element::kF32), 32, 4, 4, 3, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<float, 32, 4, 4, 3, 0>)},
@@ -236,16 +239,16 @@ const Instance<6> kKernel5[] = {
     {{int64_t(Element::kF32), 1024, 1, 1, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::held<float, 1024, 1, 1, 8, 0>)},
 };
 
-const Instance<4> kKernel6[] = {
-    {{int64_t(Element::kBF16), 1024, 8, 1}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__nv_bfloat16, 1024, 8, 1>)},
-    {{int64_t(Element::kBF16), 1024, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__nv_bfloat16, 1024, 8, 2>)},
-    {{int64_t(Element::kBF16), 1024, 8, 4}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__nv_bfloat16, 1024, 8, 4>)},
-    {{int64_t(Element::kF16), 1024, 8, 1}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__half, 1024, 8, 1>)},
-    {{int64_t(Element::kF16), 1024, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__half, 1024, 8, 2>)},
-    {{int64_t(Element::kF16), 1024, 8, 4}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__half, 1024, 8, 4>)},
-    {{int64_t(Element::kF32), 1024, 4, 1}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<float, 1024, 4, 1>)},
-    {{int64_t(Element::kF32), 1024, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<float, 1024, 4, 2>)},
-    {{int64_t(Element::kF32), 1024, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<float, 1024, 4, 4>)},
+const Instance<3> kKernel6[] = {
+    {{int64_t(Element::kBF16), 1024, 1}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__nv_bfloat16, 1024, 1>)},
+    {{int64_t(Element::kBF16), 1024, 2}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__nv_bfloat16, 1024, 2>)},
+    {{int64_t(Element::kBF16), 1024, 4}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__nv_bfloat16, 1024, 4>)},
+    {{int64_t(Element::kF16), 1024, 1}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__half, 1024, 1>)},
+    {{int64_t(Element::kF16), 1024, 2}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__half, 1024, 2>)},
+    {{int64_t(Element::kF16), 1024, 4}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<__half, 1024, 4>)},
+    {{int64_t(Element::kF32), 1024, 1}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<float, 1024, 1>)},
+    {{int64_t(Element::kF32), 1024, 2}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<float, 1024, 2>)},
+    {{int64_t(Element::kF32), 1024, 4}, reinterpret_cast<const void*>(&softmax_macros_0::softmax::shifted<float, 1024, 4>)},
 };
 
 const Instance<3> kKernel7[] = {
