@@ -47,11 +47,13 @@ void add_rms_norm_backward_workspaces([[maybe_unused]] const Call& call, int64_t
     [[maybe_unused]] const Settings& s = kSettings[0];
     const int64_t row_bytes = call.hidden * size_of(call.T);
     const int64_t vectors = floor_div(row_bytes, s.bytes);
+    const bool fits = floor_mod(row_bytes, s.bytes) == 0 && (vectors <= 1024 || (s.bytes == 16 && row_bytes <= 65536 && call.hidden <= 24576));
+    const bool held = fits && !s.reread;
     const int64_t per_thread = std::max<int64_t>({s.units, ceil_div(vectors, 512)});
     const int64_t threads = ceil_div(vectors, 32 * per_thread) * 32;
     const int64_t walkers = std::min<int64_t>({call.rows, s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, threads}))})});
     bytes[0] = std::max<int64_t>({1, walkers}) * 1 * call.hidden * 4;
-    bytes[1] = std::max<int64_t>({1, call.rows}) * 2 * 4;
+    bytes[1] = (!held) || (!held) ? std::max<int64_t>({1, call.rows}) * 2 * 4 : 0;
 }
 
 cudaError_t add_rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {

@@ -200,7 +200,7 @@ void enqueue(AddRmsNormBackwardCall call, host::Scratch& scratch, cudaStream_t s
         add_rms_norm_backward_workspaces(call, bytes);
         void* workspaces[2] = {};
         for (int place = 0; place < 2; ++place) {
-            workspaces[place] = scratch.allocate(bytes[place]);
+            workspaces[place] = bytes[place] > 0 ? scratch.allocate(bytes[place]) : nullptr;
         }
         if (const cudaError_t error = add_rms_norm_backward_launch(call, workspaces, stream, failure)) {
             return error;

@@ -46,7 +46,7 @@ const void* instance(int space, int kernel, const int64_t* key) {
 void cross_entropy_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) {
     [[maybe_unused]] const Settings& s = kSettings[0];
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096) * std::min<int64_t>({1, floor_div(call.vocabulary, 40000)})}), 32})});
-    bytes[0] = call.rows * parts * 2 * 4;
+    bytes[0] = (parts > 1) || (parts > 1) ? call.rows * parts * 2 * 4 : 0;
 }
 
 cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {

@@ -92,7 +92,7 @@ void enqueue(CrossEntropyCall call, host::Scratch& scratch, cudaStream_t stream)
         cross_entropy_workspaces(call, bytes);
         void* workspaces[1] = {};
         for (int place = 0; place < 1; ++place) {
-            workspaces[place] = scratch.allocate(bytes[place]);
+            workspaces[place] = bytes[place] > 0 ? scratch.allocate(bytes[place]) : nullptr;
         }
         if (const cudaError_t error = cross_entropy_launch(call, workspaces, stream, failure)) {
             return error;

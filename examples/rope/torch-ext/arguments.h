@@ -2,6 +2,7 @@
 // every axis. Knows no framework: tensors.h says what a tensor is, and how a call is refused.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,9 @@
 namespace host {
 
 constexpr int kMaxRank = 8;
+// Axes and type variables of an operation, at most; `generate` refuses more.
+constexpr int kMaxAxes = 32;
+constexpr int kMaxVariables = 8;
 
 // An axis; `constant` is -1 where callers choose the length.
 struct Axis {
@@ -58,13 +62,16 @@ enum class Wrong { kValue, kDtype, kLaunch };
 // Refuses the call.
 [[noreturn]] void refuse(Wrong wrong, const std::string& text);
 
-// What a call's tensors say together.
+// What a call's tensors say together. Lives no longer than they do: it refers to the sizes of one of them.
 class Arguments {
 public:
     Arguments(const char* op, const Axis* axes, int axis_count, const Variable* variables, int variable_count)
-        : op_(op), axes_(axes), variables_(variables), lengths_(axis_count, -1), chosen_(variable_count, nullptr) {
+        : op_(op), axes_(axes), variables_(variables) {
         for (int axis = 0; axis < axis_count; ++axis) {
             lengths_[axis] = axes[axis].constant;
+        }
+        for (int variable = 0; variable < variable_count; ++variable) {
+            chosen_[variable] = nullptr;
         }
     }
 
@@ -85,7 +92,7 @@ public:
         std::vector<int64_t> sizes;
         for (int at = 0; at < spec.rank; ++at) {
             if (axes_[spec.axes[at]].leading) {
-                sizes.insert(sizes.end(), leading_.begin(), leading_.end());
+                sizes.insert(sizes.end(), leading_, leading_ + leading_count_);
             } else {
                 sizes.push_back(lengths_[spec.axes[at]]);
             }
@@ -175,18 +182,18 @@ private:
             another_shape(spec, tensor);
         }
         if (leading) {
-            const std::vector<int64_t> sizes(tensor.sizes, tensor.sizes + outer);
-            int64_t rows = 1;
-            for (const int64_t size : sizes) {
-                rows *= size;
-            }
             if (lengths_[spec.axes[0]] < 0) {
+                int64_t rows = 1;
+                for (int64_t axis = 0; axis < outer; ++axis) {
+                    rows *= tensor.sizes[axis];
+                }
                 lengths_[spec.axes[0]] = rows;
-                leading_ = sizes;
+                leading_ = tensor.sizes;
+                leading_count_ = outer;
                 leading_name_ = spec.name;
                 bounds(spec, spec.axes[0]);
             }
-            if (sizes != leading_) {
+            if (outer != leading_count_ || !std::equal(tensor.sizes, tensor.sizes + outer, leading_)) {
                 refuse(Wrong::kValue,
                        at(spec) + " must have the leading axes of " + leading_name_ + ", but has the shape " + text(tensor));
             }
@@ -234,9 +241,10 @@ private:
     const char* op_;
     const Axis* axes_;
     const Variable* variables_;
-    std::vector<int64_t> lengths_;
-    std::vector<const Dtype*> chosen_;
-    std::vector<int64_t> leading_;
+    int64_t lengths_[kMaxAxes];
+    const Dtype* chosen_[kMaxVariables];
+    const int64_t* leading_ = nullptr;
+    int64_t leading_count_ = 0;
     const char* leading_name_ = "";
     const char* first_ = nullptr;
     int device_ = 0;

@@ -49,7 +49,7 @@ void softmax_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) 
     [[maybe_unused]] const Settings& s = kSettings[0];
     const int64_t row_bytes = call.hidden * size_of(call.T);
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), std::min<int64_t>({32, (floor_div(row_bytes, 131073) + floor_mod(row_bytes, 16)) * 32})})});
-    bytes[0] = call.rows * parts * 2 * 4;
+    bytes[0] = (parts > 1) || (parts > 1) ? call.rows * parts * 2 * 4 : 0;
 }
 
 cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {

@@ -82,7 +82,7 @@ void enqueue(SoftmaxCall call, host::Scratch& scratch, cudaStream_t stream) {
         softmax_workspaces(call, bytes);
         void* workspaces[1] = {};
         for (int place = 0; place < 1; ++place) {
-            workspaces[place] = scratch.allocate(bytes[place]);
+            workspaces[place] = bytes[place] > 0 ? scratch.allocate(bytes[place]) : nullptr;
         }
         if (const cudaError_t error = softmax_launch(call, workspaces, stream, failure)) {
             return error;

@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import pytorch_serves
+from .dispatch import has_tables, pytorch_serves
 
 __all__ = ["add_rms_norm"]
 
@@ -42,7 +42,7 @@ def add_rms_norm(
     if torch.is_grad_enabled() and (input.requires_grad or residual.requires_grad or weight.requires_grad):
         raise RuntimeError("add_rms_norm has no gradient: call it under torch.no_grad(), or detach its inputs")
     if out is None:
-        if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
+        if has_tables and pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _add_rms_norm_in_pytorch(input, residual, weight, eps)
         return ops.add_rms_norm(input, residual, weight, eps)
     ops.add_rms_norm_out(out, input, residual, weight, eps)

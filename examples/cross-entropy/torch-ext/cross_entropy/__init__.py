@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, is_traced, pytorch_serves
+from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["cross_entropy"]
 
@@ -41,7 +41,7 @@ def cross_entropy(
     The function is differentiable in `input`, and works under `torch.compile(fullgraph=True)`.
     """
     if loss is None and lse is None:
-        if pytorch_serves(input, lambda: (math.prod(input.shape[: input.dim() - 1]), input.shape[-1])):
+        if has_tables and pytorch_serves(input, lambda: (math.prod(input.shape[: input.dim() - 1]), input.shape[-1])):
             return _cross_entropy_in_pytorch(input, target, ignore_index)
         if is_eager(input, target):
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
@@ -65,8 +65,11 @@ def _cross_entropy_at_once(input: torch.Tensor, target: torch.Tensor, ignore_ind
     leading = input.shape[: input.dim() - 1]
     loss = input.new_empty((*leading,), dtype=torch.float32)
     lse = input.new_empty((*leading,), dtype=torch.float32)
-    ops.cross_entropy_out.default(loss, lse, input, target, ignore_index)
+    _cross_entropy_to(loss, lse, input, target, ignore_index)
     return loss, lse
+
+
+_cross_entropy_to = ops.cross_entropy_out.default
 
 
 def _cross_entropy_in_pytorch(input: torch.Tensor, target: torch.Tensor, ignore_index: int):

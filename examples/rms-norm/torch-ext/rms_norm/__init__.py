@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, is_traced, pytorch_serves
+from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["inject", "layers", "rms_norm"]
 
@@ -38,7 +38,7 @@ def rms_norm(
     The function is differentiable in `input`, `weight`, and works under `torch.compile(fullgraph=True)`.
     """
     if out is None:
-        if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
+        if has_tables and pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _rms_norm_in_pytorch(input, weight, eps)
         if is_eager(input, weight):
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
@@ -57,9 +57,12 @@ def rms_norm(
 
 def _rms_norm_at_once(input: torch.Tensor, weight: torch.Tensor, eps: float):
     """The results in new tensors, without a gradient."""
-    out = torch.empty_like(input, memory_format=torch.contiguous_format)
-    ops.rms_norm_out.default(out, input, weight, eps)
+    out = torch.empty_like(input)
+    _rms_norm_to(out, input, weight, eps)
     return out
+
+
+_rms_norm_to = ops.rms_norm_out.default
 
 
 def inject(model: torch.nn.Module):

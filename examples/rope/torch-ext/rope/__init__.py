@@ -4,7 +4,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, is_traced, pytorch_serves
+from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["rope"]
 
@@ -41,7 +41,7 @@ def rope(
     The function is differentiable in `q`, `k`, and works under `torch.compile(fullgraph=True)`.
     """
     if q_out is None and k_out is None:
-        if pytorch_serves(q, lambda: (q.shape[-1], q.shape[-2], k.shape[-2], cos_sin.shape[-2], q.shape[-3])):
+        if has_tables and pytorch_serves(q, lambda: (q.shape[-1], q.shape[-2], k.shape[-2], cos_sin.shape[-2], q.shape[-3])):
             return _rope_in_pytorch(q, k, cos_sin, positions, interleaved)
         if is_eager(q, k, cos_sin, positions):
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
@@ -62,10 +62,13 @@ def rope(
 
 def _rope_at_once(q: torch.Tensor, k: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | None, interleaved: bool):
     """The results in new tensors, without a gradient."""
-    q_out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    k_out = torch.empty_like(k, memory_format=torch.contiguous_format)
-    ops.rope_out.default(q_out, k_out, q, k, cos_sin, positions, interleaved)
+    q_out = torch.empty_like(q)
+    k_out = torch.empty_like(k)
+    _rope_to(q_out, k_out, q, k, cos_sin, positions, interleaved)
     return q_out, k_out
+
+
+_rope_to = ops.rope_out.default
 
 
 def _rope_in_pytorch(q: torch.Tensor, k: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | None, interleaved: bool):

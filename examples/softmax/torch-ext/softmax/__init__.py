@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, is_traced, pytorch_serves
+from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["inject", "layers", "softmax"]
 
@@ -34,7 +34,7 @@ def softmax(
     The function is differentiable in `input`, and works under `torch.compile(fullgraph=True)`.
     """
     if out is None:
-        if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
+        if has_tables and pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _softmax_in_pytorch(input)
         if is_eager(input):
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
@@ -53,9 +53,12 @@ def softmax(
 
 def _softmax_at_once(input: torch.Tensor):
     """The results in new tensors, without a gradient."""
-    out = torch.empty_like(input, memory_format=torch.contiguous_format)
-    ops.softmax_out.default(out, input)
+    out = torch.empty_like(input)
+    _softmax_to(out, input)
     return out
+
+
+_softmax_to = ops.softmax_out.default
 
 
 def inject(model: torch.nn.Module):

@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import is_eager, is_traced, pytorch_serves
+from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["inject", "layers", "swiglu"]
 
@@ -34,7 +34,7 @@ def swiglu(
     The function is differentiable in `input`, and works under `torch.compile(fullgraph=True)`.
     """
     if out is None:
-        if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 2]))):
+        if has_tables and pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 2]))):
             return _swiglu_in_pytorch(input)
         if is_eager(input):
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
@@ -55,8 +55,11 @@ def _swiglu_at_once(input: torch.Tensor):
     """The results in new tensors, without a gradient."""
     leading = input.shape[: input.dim() - 2]
     out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
-    ops.swiglu_out.default(out, input)
+    _swiglu_to(out, input)
     return out
+
+
+_swiglu_to = ops.swiglu_out.default
 
 
 def inject(model: torch.nn.Module):

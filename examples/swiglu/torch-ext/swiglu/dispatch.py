@@ -28,6 +28,8 @@ def _read(path: Path) -> dict:
 
 
 _TABLES = _read(Path(__file__).with_name("dispatch.json"))
+# Without one, callers need not ask.
+has_tables = bool(_TABLES)
 # Ranges by (number of the device, dtype); None where no table names the device.
 _KNOWN: dict = {}
 
@@ -72,23 +74,24 @@ def pytorch_serves(first: torch.Tensor, lengths) -> bool:
 
 
 # Tensors that hold their own values, and no part of a transform or a trace.
-_PLAIN = (torch.Tensor, torch.nn.Parameter, type(None))
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
+# Looked up once: this is asked in every call.
+_is_compiling = torch.compiler.is_compiling
+_modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._functorch.peek_interpreter_stack
+_forward_ad = torch.autograd.forward_ad
 
 
 def is_eager(*tensors: torch.Tensor | None) -> bool:
     """Whether a call computes at once: not in torch.compile or another mode, torch.func, or forward-mode autograd."""
-    if torch.compiler.is_compiling():
+    if _is_compiling():
         return False
     for tensor in tensors:
         if type(tensor) not in _PLAIN:
             return False
-    return (
-        torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._functorch.peek_interpreter_stack() is None
-        and torch.autograd.forward_ad._current_level < 0
-    )
+    return _modes() == 0 and _transforms() is None and _forward_ad._current_level < 0
 
 
 def is_traced() -> bool:
     """Whether torch.compile or torch.export traces a call that is no part of a transform of torch.func."""
-    return torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is None
+    return _is_compiling() and torch._C._functorch.peek_interpreter_stack() is None
