@@ -74,7 +74,7 @@ def pytorch_serves(first: torch.Tensor, lengths) -> bool:
 
 
 # Tensors that hold their own values, and no part of a transform or a trace.
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
 # Looked up once: this is asked in every call.
 _is_compiling = torch.compiler.is_compiling
 _modes = torch._C._len_torch_dispatch_stack
@@ -82,16 +82,12 @@ _transforms = torch._C._functorch.peek_interpreter_stack
 _forward_ad = torch.autograd.forward_ad
 
 
-def is_eager(*tensors: torch.Tensor | None) -> bool:
-    """Whether a call computes at once: not in torch.compile or another mode, torch.func, or forward-mode autograd."""
-    if _is_compiling():
-        return False
-    for tensor in tensors:
-        if type(tensor) not in _PLAIN:
-            return False
-    return _modes() == 0 and _transforms() is None and _forward_ad._current_level < 0
+def is_eager() -> bool:
+    """Whether calls with `PLAIN` tensors compute at once: not in torch.compile or another mode, torch.func, or forward-mode autograd."""
+    return not _is_compiling() and _modes() == 0 and _transforms() is None and _forward_ad._current_level < 0
 
 
 def is_traced() -> bool:
-    """Whether torch.compile or torch.export traces a call that is no part of a transform of torch.func."""
-    return _is_compiling() and torch._C._functorch.peek_interpreter_stack() is None
+    """Whether torch.compile traces a call that is no part of a transform of torch.func."""
+    # While it traces, `is None` is never true of what it wraps.
+    return torch.compiler.is_dynamo_compiling() and not isinstance(_transforms(), torch._C._functorch.CInterpreter)

@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
+from .dispatch import PLAIN, has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["cross_entropy"]
 
@@ -43,14 +43,14 @@ def cross_entropy(
     if loss is None and lse is None:
         if has_tables and pytorch_serves(input, lambda: (math.prod(input.shape[: input.dim() - 1]), input.shape[-1])):
             return _cross_entropy_in_pytorch(input, target, ignore_index)
-        if is_eager(input, target):
+        if is_eager() and type(input) in PLAIN and type(target) in PLAIN:
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (input.requires_grad):
                 return _CrossEntropy.apply(input, target, ignore_index)
             return _cross_entropy_at_once(input, target, ignore_index)
         if is_traced() and not (torch.is_grad_enabled() and (input.requires_grad)):
             # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
-            return _cross_entropy_at_once(input, target, ignore_index)
+            return _cross_entropy_at_once(input, target, ignore_index, to=ops.cross_entropy_out.default)
         return ops.cross_entropy(input, target, ignore_index)
     if loss is None or lse is None:
         raise RuntimeError("cross_entropy: give loss and lse, or none of them")
@@ -60,16 +60,17 @@ def cross_entropy(
     return loss, lse
 
 
-def _cross_entropy_at_once(input: torch.Tensor, target: torch.Tensor, ignore_index: int):
+# torch.compile knows the operator alone; calls that compute at once need not pass its frame in Python.
+_cross_entropy_to = getattr(ops.cross_entropy_out.default, "_op", ops.cross_entropy_out.default)
+
+
+def _cross_entropy_at_once(input: torch.Tensor, target: torch.Tensor, ignore_index: int, to=_cross_entropy_to):
     """The results in new tensors, without a gradient."""
     leading = input.shape[: input.dim() - 1]
     loss = input.new_empty((*leading,), dtype=torch.float32)
     lse = input.new_empty((*leading,), dtype=torch.float32)
-    _cross_entropy_to(loss, lse, input, target, ignore_index)
+    to(loss, lse, input, target, ignore_index)
     return loss, lse
-
-
-_cross_entropy_to = ops.cross_entropy_out.default
 
 
 def _cross_entropy_in_pytorch(input: torch.Tensor, target: torch.Tensor, ignore_index: int):

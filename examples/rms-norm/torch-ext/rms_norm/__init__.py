@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
+from .dispatch import PLAIN, has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["inject", "layers", "rms_norm"]
 
@@ -40,14 +40,14 @@ def rms_norm(
     if out is None:
         if has_tables and pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _rms_norm_in_pytorch(input, weight, eps)
-        if is_eager(input, weight):
+        if is_eager() and type(input) in PLAIN and type(weight) in PLAIN:
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
                 return _RmsNorm.apply(input, weight, eps)
             return _rms_norm_at_once(input, weight, eps)
         if is_traced() and not (torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)):
             # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
-            return _rms_norm_at_once(input, weight, eps)
+            return _rms_norm_at_once(input, weight, eps, to=ops.rms_norm_out.default)
         return ops.rms_norm(input, weight, eps)
     if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
         raise RuntimeError("rms_norm: out= has no gradient; call it without, or under torch.no_grad()")
@@ -55,14 +55,15 @@ def rms_norm(
     return out
 
 
-def _rms_norm_at_once(input: torch.Tensor, weight: torch.Tensor, eps: float):
+# torch.compile knows the operator alone; calls that compute at once need not pass its frame in Python.
+_rms_norm_to = getattr(ops.rms_norm_out.default, "_op", ops.rms_norm_out.default)
+
+
+def _rms_norm_at_once(input: torch.Tensor, weight: torch.Tensor, eps: float, to=_rms_norm_to):
     """The results in new tensors, without a gradient."""
     out = torch.empty_like(input)
-    _rms_norm_to(out, input, weight, eps)
+    to(out, input, weight, eps)
     return out
-
-
-_rms_norm_to = ops.rms_norm_out.default
 
 
 def inject(model: torch.nn.Module):

@@ -4,7 +4,7 @@ import torch
 
 from . import _pytorch
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
+from .dispatch import PLAIN, has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["rope"]
 
@@ -43,14 +43,14 @@ def rope(
     if q_out is None and k_out is None:
         if has_tables and pytorch_serves(q, lambda: (q.shape[-1], q.shape[-2], k.shape[-2], cos_sin.shape[-2], q.shape[-3])):
             return _rope_in_pytorch(q, k, cos_sin, positions, interleaved)
-        if is_eager(q, k, cos_sin, positions):
+        if is_eager() and type(q) in PLAIN and type(k) in PLAIN and type(cos_sin) in PLAIN and type(positions) in PLAIN:
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or cos_sin.requires_grad):
                 return _Rope.apply(q, k, cos_sin, positions, interleaved)
             return _rope_at_once(q, k, cos_sin, positions, interleaved)
         if is_traced() and not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or cos_sin.requires_grad)):
             # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
-            return _rope_at_once(q, k, cos_sin, positions, interleaved)
+            return _rope_at_once(q, k, cos_sin, positions, interleaved, to=ops.rope_out.default)
         return ops.rope(q, k, cos_sin, positions, interleaved)
     if q_out is None or k_out is None:
         raise RuntimeError("rope: give q_out and k_out, or none of them")
@@ -60,15 +60,16 @@ def rope(
     return q_out, k_out
 
 
-def _rope_at_once(q: torch.Tensor, k: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | None, interleaved: bool):
+# torch.compile knows the operator alone; calls that compute at once need not pass its frame in Python.
+_rope_to = getattr(ops.rope_out.default, "_op", ops.rope_out.default)
+
+
+def _rope_at_once(q: torch.Tensor, k: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | None, interleaved: bool, to=_rope_to):
     """The results in new tensors, without a gradient."""
     q_out = torch.empty_like(q)
     k_out = torch.empty_like(k)
-    _rope_to(q_out, k_out, q, k, cos_sin, positions, interleaved)
+    to(q_out, k_out, q, k, cos_sin, positions, interleaved)
     return q_out, k_out
-
-
-_rope_to = ops.rope_out.default
 
 
 def _rope_in_pytorch(q: torch.Tensor, k: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | None, interleaved: bool):

@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
+from .dispatch import PLAIN, has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["inject", "layers", "softmax"]
 
@@ -36,14 +36,14 @@ def softmax(
     if out is None:
         if has_tables and pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
             return _softmax_in_pytorch(input)
-        if is_eager(input):
+        if is_eager() and type(input) in PLAIN:
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (input.requires_grad):
                 return _Softmax.apply(input)
             return _softmax_at_once(input)
         if is_traced() and not (torch.is_grad_enabled() and (input.requires_grad)):
             # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
-            return _softmax_at_once(input)
+            return _softmax_at_once(input, to=ops.softmax_out.default)
         return ops.softmax(input)
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("softmax: out= has no gradient; call it without, or under torch.no_grad()")
@@ -51,14 +51,15 @@ def softmax(
     return out
 
 
-def _softmax_at_once(input: torch.Tensor):
+# torch.compile knows the operator alone; calls that compute at once need not pass its frame in Python.
+_softmax_to = getattr(ops.softmax_out.default, "_op", ops.softmax_out.default)
+
+
+def _softmax_at_once(input: torch.Tensor, to=_softmax_to):
     """The results in new tensors, without a gradient."""
     out = torch.empty_like(input)
-    _softmax_to(out, input)
+    to(out, input)
     return out
-
-
-_softmax_to = ops.softmax_out.default
 
 
 def inject(model: torch.nn.Module):

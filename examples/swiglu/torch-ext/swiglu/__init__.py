@@ -6,7 +6,7 @@ import torch
 
 from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
-from .dispatch import has_tables, is_eager, is_traced, pytorch_serves
+from .dispatch import PLAIN, has_tables, is_eager, is_traced, pytorch_serves
 
 __all__ = ["inject", "layers", "swiglu"]
 
@@ -36,14 +36,14 @@ def swiglu(
     if out is None:
         if has_tables and pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 2]))):
             return _swiglu_in_pytorch(input)
-        if is_eager(input):
+        if is_eager() and type(input) in PLAIN:
             # Past torch.library's autograd, whose code in Python takes longer than the rest of the call.
             if torch.is_grad_enabled() and (input.requires_grad):
                 return _Swiglu.apply(input)
             return _swiglu_at_once(input)
         if is_traced() and not (torch.is_grad_enabled() and (input.requires_grad)):
             # Compiled code makes the results itself, and calls what writes to them in a fraction of the time.
-            return _swiglu_at_once(input)
+            return _swiglu_at_once(input, to=ops.swiglu_out.default)
         return ops.swiglu(input)
     if torch.is_grad_enabled() and (input.requires_grad):
         raise RuntimeError("swiglu: out= has no gradient; call it without, or under torch.no_grad()")
@@ -51,15 +51,16 @@ def swiglu(
     return out
 
 
-def _swiglu_at_once(input: torch.Tensor):
+# torch.compile knows the operator alone; calls that compute at once need not pass its frame in Python.
+_swiglu_to = getattr(ops.swiglu_out.default, "_op", ops.swiglu_out.default)
+
+
+def _swiglu_at_once(input: torch.Tensor, to=_swiglu_to):
     """The results in new tensors, without a gradient."""
     leading = input.shape[: input.dim() - 2]
     out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
-    _swiglu_to(out, input)
+    to(out, input)
     return out
-
-
-_swiglu_to = ops.swiglu_out.default
 
 
 def inject(model: torch.nn.Module):

@@ -179,7 +179,6 @@ pub(super) fn plan(
         wants_gradient: list(wants, " or "),
         float_inputs: !floats.is_empty(),
         leading_of: leading_of.unwrap_or_default(),
-        tensors: list(inputs.iter().map(|input| &input.name), ", "),
         allocations: returned.iter().map(allocation).collect(),
         returned: match returned.as_slice() {
             [] => "None".to_owned(),

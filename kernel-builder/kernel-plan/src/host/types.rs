@@ -372,8 +372,6 @@ pub struct PythonPlan {
     pub float_inputs: bool,
     /// The leading axes.
     pub leading_of: String,
-    /// The tensors among the arguments.
-    pub tensors: String,
     /// New memory for each output that is returned.
     pub allocations: Vec<String>,
     /// What is returned.
