@@ -33,8 +33,8 @@ fn what_changes_in_op_toml_is_written_and_nothing_else() {
     change(
         &sandbox,
         "work/glu/op.toml",
-        "[tune.block]\nvalues = [64, 128, 256, 512, 1024]\ndefault = 256",
         "[tune.block]\nvalues = [64, 128, 256, 512, 1024]\ndefault = 128",
+        "[tune.block]\nvalues = [64, 128, 256, 512, 1024]\ndefault = 256",
     );
     let stale = [
         "scaffold::stale",
@@ -95,6 +95,7 @@ hidden = [7168, 28672]
 rows = [2048, 8192]
 
 [setting.tuning]
+across = 16
 block = 512
 bytes = 16
 stream = {stream}
@@ -143,9 +144,9 @@ fn a_host_side_that_somebody_wrote_is_left_alone() {
 #[test]
 fn what_generated_code_cannot_do_is_refused_by_name() {
     let sandbox = project();
-    change(&sandbox, "work/glu/op.toml", "UNROLL = \"unroll\"", "UNROLL = \"hidden\"");
-    sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::host", "`UNROLL`", "which lengths decide"]);
-    change(&sandbox, "work/glu/op.toml", "UNROLL = \"hidden\"", "UNROLL = \"unroll\"");
+    change(&sandbox, "work/glu/op.toml", "STREAM = \"stream\"", "STREAM = \"hidden\"");
+    sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::host", "`STREAM`", "which lengths decide"]);
+    change(&sandbox, "work/glu/op.toml", "STREAM = \"hidden\"", "STREAM = \"stream\"");
     std::fs::remove_file(sandbox.work().join("glu/backward.toml")).expect("it is there");
     sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::host", "[gradient]", "no backward.toml"]);
 }

@@ -135,19 +135,19 @@ fn says_what_it_wrote_as_json() {
 fn holes_are_set_and_shown() {
     let sandbox = Sandbox::new();
     let made =
-        sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", "bytes=8", "--set", "block=128"]);
+        sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", "bytes=16", "--set", "block=256"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let op = sandbox.read("work/my-glu/op.toml");
     let default = |name: &str| {
         let section = op.split_once(&format!("[tune.{name}]")).expect("a tunable").1;
         section.lines().find_map(|line| line.strip_prefix("default = ")).expect("a default").to_owned()
     };
-    assert_eq!([default("bytes"), default("block"), default("unroll")], ["8", "128", "2"]);
+    assert_eq!([default("bytes"), default("block"), default("unroll")], ["16", "256", "2"]);
     let source = sandbox.read("work/my-glu/my_glu_cuda/swiglu.cuh");
     assert!(source.contains("// hole: gate\n") && source.contains("// end of hole: gate\n"), "{source}");
     let shown = sandbox.run(&["templates", "swiglu"]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
-    for words in ["gate: code", "> __device__ __forceinline__ float activated", "default 16, one of 4, 8, 16"]
+    for words in ["gate: code", "> __device__ __forceinline__ float activated", "default 8, one of 4, 8, 16"]
     {
         assert!(shown.stdout.contains(words), "{words}\n{}", shown.stdout);
     }
@@ -156,14 +156,14 @@ fn holes_are_set_and_shown() {
     let gate = holes.iter().find(|hole| hole["name"] == "gate").expect("a hole");
     assert!(gate["default"].as_str().expect("code").contains("activated"), "{gate}");
     let bytes = holes.iter().find(|hole| hole["name"] == "bytes").expect("a hole");
-    assert_eq!((&bytes["kind"], &bytes["default"]), (&"value".into(), &"16".into()));
+    assert_eq!((&bytes["kind"], &bytes["default"]), (&"value".into(), &"8".into()));
 }
 
 #[test]
 fn what_cannot_be_set_is_said_with_what_can() {
     let sandbox = Sandbox::new();
     let set = |setting: &str| sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", setting]);
-    set("width=4").refused(12, &["scaffold::unknown_hole", "bytes, block, unroll, stream"]);
+    set("width=4").refused(12, &["scaffold::unknown_hole", "bytes, block, unroll, across, stream"]);
     set("bytes=5").refused(12, &["scaffold::bad_hole", "valid values: 4, 8, 16"]);
     set("gate=x").refused(12, &["scaffold::code_hole", "// hole: gate", "swiglu.cuh"]);
     set("bytes").refused(2, &["NAME=VALUE"]);

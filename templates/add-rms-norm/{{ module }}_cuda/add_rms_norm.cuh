@@ -22,6 +22,10 @@ constexpr int kUnroll = UNROLL;
 __device__ __forceinline__ float scaled(float value, float scale, float weight) { return value * scale * weight; }
 // end of hole: scaling
 
+// Whether registers are left for the weight, which is then on its way with the row: behind a store it would wait for it.
+template <typename T, int kRows, int kElements, int kUnits>
+constexpr bool kEarly = kUnits * kElements * sizeof(T) <= (kRows == 1 ? 64 : 32);
+
 // Rows that their threads hold, summed: kUnits vectors a thread, as float, so that a result is rounded once.
 template <typename T, int kLanes, int kRows, int kElements, int kUnits>
 __global__ void __launch_bounds__(kLanes * kRows)
@@ -44,6 +48,17 @@ __global__ void __launch_bounds__(kLanes * kRows)
             residuals[i].bits = load(residual + place);
         }
     }
+    const Bits* const weights = reinterpret_cast<const Bits*>(weight);
+    Unit by[kUnits];
+    if constexpr (kEarly<T, kRows, kElements, kUnits>) {
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = lane + i * lanes;
+            if (place < length) {
+                by[i].bits = weights[place];
+            }
+        }
+    }
     float held[kUnits][kElements];
     float squares = 0.0f;
 #pragma unroll
@@ -61,19 +76,19 @@ __global__ void __launch_bounds__(kLanes * kRows)
         }
     }
     const float scale = rsqrtf(row_sum<kLanes, kRows, 0>(squares) / hidden + eps);
-    const Bits* const weights = reinterpret_cast<const Bits*>(weight);
     Bits* const to = reinterpret_cast<Bits*>(out) + row * length;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = lane + i * lanes;
         if (place < length) {
-            Unit unit;
-            unit.bits = weights[place];
+            if constexpr (!kEarly<T, kRows, kElements, kUnits>) {
+                by[i].bits = weights[place];
+            }
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
-                unit.set(j, scaled(held[i][j], scale, unit.get(j)));
+                by[i].set(j, scaled(held[i][j], scale, by[i].get(j)));
             }
-            store(to + place, unit.bits);
+            store(to + place, by[i].bits);
         }
     }
 }
@@ -100,6 +115,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exact(T* out, T* sum, const
         inputs[i].bits = load(from + i * kThreads);
         residuals[i].bits = load(residual + i * kThreads);
     }
+    const Bits* const weights = reinterpret_cast<const Bits*>(weight) + threadIdx.x;
+    Unit by[kUnits];
+    by[0].bits = weights[0];
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
@@ -115,28 +133,21 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exact(T* out, T* sum, const
         forget(inputs[i].bits);
         forget(residuals[i].bits);
     }
-    // The weights of a vector are on their way before the barrier, or before the vector before it is stored.
-    const Bits* const weights = reinterpret_cast<const Bits*>(weight) + threadIdx.x;
-    Unit by;
-    by.bits = weights[0];
     const float scale = rsqrtf(block_sum<kThreads, 0>(squares) * kPart + eps);
     Bits* const to = reinterpret_cast<Bits*>(out) + at;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        Unit next_by;
+        // The weights of a vector are on their way before the vector before it is stored.
         if (i + 1 < kUnits) {
-            next_by.bits = weights[(i + 1) * kThreads];
+            by[i + 1].bits = weights[(i + 1) * kThreads];
         }
         float values[kElements];
 #pragma unroll
         for (int j = 0; j < kElements; ++j) {
-            values[j] = scaled(inputs[i].quick(j) + residuals[i].quick(j), scale, by.quick(j));
+            values[j] = scaled(inputs[i].quick(j) + residuals[i].quick(j), scale, by[i].quick(j));
         }
         inputs[i].put(values);
         store(to + i * kThreads, inputs[i].bits);
-        if (i + 1 < kUnits) {
-            by.bits = next_by.bits;
-        }
     }
 }
 
@@ -160,6 +171,16 @@ __global__ void __launch_bounds__(kMost)
             residuals[i] = row.read(sum, place, false);
         }
     }
+    Unit by[kUnits];
+    if constexpr (kEarly<T, 1, kElements, kUnits>) {
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = threadIdx.x + i * lanes;
+            if (place < length) {
+                by[i] = row.beside(weight, place);
+            }
+        }
+    }
     float held[kUnits][kElements];
     float squares = 0.0f;
 #pragma unroll
@@ -181,12 +202,14 @@ __global__ void __launch_bounds__(kMost)
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
         if (place < length) {
-            Unit unit = row.beside(weight, place);
+            if constexpr (!kEarly<T, 1, kElements, kUnits>) {
+                by[i] = row.beside(weight, place);
+            }
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
-                unit.set(j, scaled(held[i][j], scale, unit.get(j)));
+                by[i].set(j, scaled(held[i][j], scale, by[i].get(j)));
             }
-            row.write(out, place, unit);
+            row.write(out, place, by[i]);
         }
     }
 }

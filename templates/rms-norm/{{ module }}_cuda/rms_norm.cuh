@@ -224,6 +224,16 @@ __global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, const T
             held[i] = row.read(input, place, false);
         }
     }
+    Unit by[kUnits];
+    if constexpr (kEarly<T, kElements, kUnits>) {
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = threadIdx.x + i * lanes;
+            if (place < length) {
+                by[i] = row.beside(weight, place);
+            }
+        }
+    }
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
@@ -241,10 +251,12 @@ __global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, const T
     for (int i = 0; i < kUnits; ++i) {
         const int place = threadIdx.x + i * lanes;
         if (place < length) {
-            const Unit by = row.beside(weight, place);
+            if constexpr (!kEarly<T, kElements, kUnits>) {
+                by[i] = row.beside(weight, place);
+            }
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
-                held[i].set(j, scaled(held[i].get(j), scale, by.get(j)));
+                held[i].set(j, scaled(held[i].get(j), scale, by[i].get(j)));
             }
             row.write(out, place, held[i]);
         }
