@@ -58,7 +58,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
     const int64_t exact_units = s.units * (1 + std::min<int64_t>({1, floor_div(row_bytes, 32769)}));
     const bool exact_fits = s.blocks == 0 && vectors <= 1024 * exact_units && ((floor_mod(vectors, 64 * s.units) == 0 && exact_units == s.units) || (floor_mod(vectors, 256 * s.units) == 0 && call.rows < 1024));
     const int64_t exact_threads = floor_div(vectors, exact_units);
-    const int64_t exact_blocks = std::max<int64_t>({1, std::max<int64_t>({floor_div(s.crowd, exact_threads), 4 * std::min<int64_t>({1, floor_div(exact_threads, 385)}) * std::min<int64_t>({1, floor_div(511, exact_threads)})})});
+    const int64_t exact_blocks = std::max<int64_t>({1, std::max<int64_t>({floor_div(s.crowd, exact_threads), 4 * std::min<int64_t>({1, floor_div(exact_threads, 385)}) * std::min<int64_t>({1, floor_div(511, exact_threads)}) + 3 * std::min<int64_t>({1, floor_div(exact_threads, 512)}) * std::min<int64_t>({1, floor_div(512, exact_threads)})})});
     const bool eights_fit = s.bytes == 16 && s.units == 2 && s.blocks == 0 && floor_mod(row_bytes, 1536) == 0 && floor_mod(row_bytes, 2048) != 0 && row_bytes <= 10752;
     const int64_t eight_threads = floor_div(row_bytes, 24);
     const int64_t needed = ceil_div(vectors, s.widest);

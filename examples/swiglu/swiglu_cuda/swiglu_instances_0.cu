@@ -79,16 +79,21 @@ const Instance<4> kKernel2[] = {
 };
 
 const Instance<4> kKernel3[] = {
+    {{int64_t(Element::kBF16), 256, 1, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__nv_bfloat16, 256, 1, 1>)},
+    {{int64_t(Element::kF16), 256, 1, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated_rows<__half, 256, 1, 1>)},
+};
+
+const Instance<4> kKernel4[] = {
     {{int64_t(Element::kBF16), 256, 1, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__nv_bfloat16, 256, 1, 1, int>)},
     {{int64_t(Element::kF16), 256, 1, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__half, 256, 1, 1, int>)},
 };
 
-const Instance<3> kKernel4[] = {
+const Instance<3> kKernel5[] = {
     {{int64_t(Element::kBF16), 128, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<__nv_bfloat16, 128, 8, int>)},
     {{int64_t(Element::kF16), 128, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<__half, 128, 8, int>)},
 };
 
-const Instance<3> kKernel5[] = {
+const Instance<3> kKernel6[] = {
     {{int64_t(Element::kBF16), 128, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<__nv_bfloat16, 128, 8, long long>)},
     {{int64_t(Element::kF16), 128, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::unaligned<__half, 128, 8, long long>)},
 };
@@ -109,6 +114,8 @@ const void* swiglu_instance_0(int kernel, [[maybe_unused]] const int64_t* key) {
         return find(kKernel4, key);
     case 5:
         return find(kKernel5, key);
+    case 6:
+        return find(kKernel6, key);
     default:
         return nullptr;
     }

@@ -122,7 +122,29 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
     }
-    if (single) {
+    if (single && call.hidden >= 128) {
+        failure.kernel = "swiglu::gated_rows";
+        const int64_t key[] = {int64_t(call.T), 256, 1, 1};
+        const void* a0 = call.out;
+        const void* a1 = call.input;
+        int32_t a2 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a2)) {
+            return error;
+        }
+        void* arguments[] = {&a0, &a1, &a2};
+        const void* const function = instance(s.space, 3, key);
+        const start::Geometry geometry = {
+            {ceil_div(call.hidden, 256), call.rows, 1},
+            {256, 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (single && call.hidden < 128) {
         failure.kernel = "swiglu::gated";
         const int64_t key[] = {int64_t(call.T), 256, 1, 1};
         const void* a0 = call.out;
@@ -136,7 +158,7 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 3, key);
+        const void* const function = instance(s.space, 4, key);
         const start::Geometry geometry = {
             {ceil_div(call.rows * call.hidden, 256), 1, 1},
             {256, 1, 1},
@@ -162,7 +184,7 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 4, key);
+        const void* const function = instance(s.space, 5, key);
         const start::Geometry geometry = {
             {ceil_div(unaligned_vectors, s.block), 1, 1},
             {s.block, 1, 1},
@@ -182,7 +204,7 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
         int64_t a2 = call.rows * call.hidden;
         int64_t a3 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const void* const function = instance(s.space, 5, key);
+        const void* const function = instance(s.space, 6, key);
         const start::Geometry geometry = {
             {ceil_div(unaligned_vectors, s.block), 1, 1},
             {s.block, 1, 1},
