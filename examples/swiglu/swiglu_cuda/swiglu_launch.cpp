@@ -49,7 +49,7 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
     const int64_t row_vectors = floor_div(row_bytes, access);
     const int64_t vectors = call.rows * row_vectors;
     const bool by_row = aligned && call.rows <= 65535 && (row_vectors >= s.block || (call.rows < 1024 && 2 * row_vectors >= s.block));
-    const int64_t row_units = std::min<int64_t>({s.unroll * floor_div(s.bytes, access), 1 + 31 * std::min<int64_t>({1, floor_div(call.rows, 128)}) * std::min<int64_t>({1, floor_div(vectors, 131072)})});
+    const int64_t row_units = std::min<int64_t>({s.unroll * floor_div(s.bytes, access), 1 + 31 * std::min<int64_t>({1, std::min<int64_t>({1, floor_div(call.rows, 128)}) * std::min<int64_t>({1, floor_div(row_vectors, 1024)}) + floor_div(call.rows, 1024)})});
     const bool single = !aligned && call.rows * call.hidden <= 524288;
     const int64_t unaligned_vectors = ceil_div(call.rows * row_bytes, s.across);
     const bool few = 2 * call.rows * call.hidden < 2000000000;
