@@ -55,6 +55,9 @@ impl Search {
     /// Every tuple of values for which the conditions hold with some lengths; at most one more than `most`.
     #[must_use]
     pub fn values(&self, most: usize) -> BTreeSet<Vec<i64>> {
+        if let Some(only) = self.only() {
+            return [only].into();
+        }
         let places = self.near_slots.len();
         let many = self.far_slots.len();
         let mut near: Vec<_> =
@@ -93,6 +96,17 @@ impl Search {
             walk.near(&near, all, &self.values, &self.near);
         }
         walk.found
+    }
+
+    /// The only tuple there can be, if nothing decides the values and whether the conditions ever hold is a question of many
+    /// axes: too many to try enough lengths of each. Conditions that are false in any case are not asked there.
+    fn only(&self) -> Option<Vec<i64>> {
+        let axes = self.far_slots.iter().filter(|(_, tried)| matches!(tried, Tried::Axis { .. })).count();
+        let is_false = |condition: &Program| matches!(condition, Program::Constant(0));
+        if axes <= 2 || !self.near_slots.is_empty() || self.near.iter().chain(&self.far).any(is_false) {
+            return None;
+        }
+        self.values.iter().map(|value| value.run(&[])).collect()
     }
 
     /// If one axis decides, or two of which one makes few differences, beside truths: the cases in which every length of an

@@ -84,7 +84,8 @@ impl Names<'_> {
             .collect()
     }
 
-    fn name(&self, name: &PythonName) -> String {
+    /// An axis, scalar or tunable.
+    pub(super) fn name(&self, name: &PythonName) -> String {
         let is_tunable = |tunable: &Tunable| tunable.name.value == *name;
         let of = if self.op.tune.tunables.iter().any(is_tunable) { self.settings } else { self.call };
         let constant = self.op.axes.iter().find(|axis| axis.name.value == *name);
@@ -222,6 +223,7 @@ const TAKEN: &[&str] = &[
     "struct",
     "switch",
     "template",
+    "tensor_map",
     "this",
     "thread_local",
     "throw",

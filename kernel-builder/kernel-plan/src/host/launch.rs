@@ -6,7 +6,11 @@ use std::collections::BTreeSet;
 
 use crate::spec::OpSpec;
 use crate::spec::expr::{Bindings, Expr, ExprKind, IntExpr, Value};
-use crate::spec::launch::{Define, Kernel, KernelArgument, Launch, TemplateArgument, Workspace};
+use crate::spec::launch::{
+    Define, Interleave, Kernel, KernelArgument, L2Promotion, Launch, OobFill, Swizzle, TemplateArgument,
+    TensorMap, Workspace,
+};
+use crate::spec::op::TensorDtype;
 use crate::spec::tune::Tuning;
 use crate::units::PythonName;
 
@@ -15,7 +19,7 @@ use super::error::{HostError, unsupported};
 use super::instances::{self, Instance, Setting};
 use super::settings::{DeviceSettings, RangeSettings};
 use super::types::{
-    ArgumentPlan, DevicePlan, InstancePlan, KernelPlan, LaunchPlan, RangePlan, SettingPlan, SpacePlan,
+    ArgumentPlan, DevicePlan, InstancePlan, KernelPlan, LaunchPlan, MapPlan, RangePlan, SettingPlan, SpacePlan,
     WorkspacePlan,
 };
 
@@ -84,6 +88,7 @@ pub(super) fn plan(
     let sizes = |workspace| lengths(workspace).chain(needing(launch, workspace).into_iter().flatten());
     let zeroed = launch.workspaces.iter().filter(|workspace| workspace.zero);
     let started = launch.kernels.iter().flat_map(Kernel::expressions).chain(zeroed.flat_map(sizes));
+    let mapped = launch.tensor_maps.iter().flat_map(TensorMap::expressions);
     Ok(LaunchPlan {
         source: super::file_name(launch.source.value.as_str()),
         tunables: tunables.iter().map(ToString::to_string).collect(),
@@ -94,7 +99,8 @@ pub(super) fn plan(
         condition_constants: names.constants(op.tune.of_calls().map(|one| one.tree())),
         workspaces: workspaces.collect(),
         workspace_constants: names.constants(launch.workspaces.iter().flat_map(sizes)),
-        constants: names.constants(started),
+        constants: names.constants(started.chain(mapped)),
+        has_tensor_maps: !launch.tensor_maps.is_empty(),
         kernels: kernels.collect::<Result<_, _>>()?,
     })
 }
@@ -120,9 +126,6 @@ pub(super) fn choices(
     launch: &Launch,
     devices: &[DeviceSettings],
 ) -> Result<Choices, HostError> {
-    if let Some(map) = launch.tensor_maps.first() {
-        return Err(unsupported(format!("[launch.tensor-map.{}] describes a tensor map", map.name.value)));
-    }
     let mut tunings = vec![op.tune.default_tuning()];
     for range in devices.iter().flat_map(|device| &device.ranges) {
         if !tunings.contains(&range.tuning) {
@@ -210,7 +213,7 @@ fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<Kernel
         given.chain(std::iter::repeat(rest.to_owned())).take(3).collect::<Vec<_>>().join(", ")
     };
     let arguments =
-        kernel.arguments.iter().enumerate().map(|(place, given)| argument(op, names, place, given));
+        kernel.arguments.iter().enumerate().map(|(place, given)| argument(op, names, kernel, place, given));
     Ok(KernelPlan {
         entry: kernel.entry.value.clone(),
         when: kernel.when.as_ref().map(|when| names.bare(when.tree())),
@@ -231,14 +234,21 @@ fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<Kernel
 fn argument(
     op: &OpSpec,
     names: &Names<'_>,
+    kernel: &Kernel,
     place: usize,
     given: &KernelArgument,
 ) -> Result<ArgumentPlan, HostError> {
-    let plain = |kind: &str, value| ArgumentPlan { kind: kind.to_owned(), value, narrowed: None };
+    let plain = |kind: &str, value| ArgumentPlan { kind: kind.to_owned(), value, narrowed: None, map: None };
     Ok(match given {
         KernelArgument::Pointer(name) => plain("const void*", pointer(op, &name.value)),
         KernelArgument::TensorMap(name) => {
-            return Err(unsupported(format!("`{}` is a tensor map", name.value)));
+            let maps = op.launch.iter().flat_map(|launch| &launch.tensor_maps);
+            let map = maps.into_iter().find(|map| map.name.value == name.value);
+            let map = map.ok_or_else(|| unsupported(format!("`{}` is an unknown tensor map", name.value)))?;
+            ArgumentPlan {
+                map: Some(map_plan(op, names, kernel, map)?),
+                ..plain("CUtensorMap", pointer(op, &map.tensor.value))
+            }
         }
         KernelArgument::I32(expr) => {
             let named = narrowed_name(expr.tree(), place);
@@ -249,6 +259,81 @@ fn argument(
         KernelArgument::Bool(expr) => plain("bool", names.bare(expr.tree())),
         KernelArgument::F32(name) => plain("float", format!("static_cast<float>(call.{})", name.value)),
         KernelArgument::F64(name) => plain("double", format!("call.{}", name.value)),
+    })
+}
+
+/// What a tensor map says of a tensor, which is dense.
+fn map_plan(op: &OpSpec, names: &Names<'_>, kernel: &Kernel, map: &TensorMap) -> Result<MapPlan, HostError> {
+    let wanted = &map.tensor.value;
+    let launch = op.launch.iter();
+    let mut workspaces = launch.flat_map(|launch| &launch.workspaces);
+    let inputs = op.inputs.iter().map(|input| &input.tensor);
+    let mut tensors = inputs.chain(op.outputs.iter().map(|output| &output.tensor));
+    let (dtype, own): (&TensorDtype, Vec<String>) =
+        if let Some(tensor) = tensors.find(|tensor| tensor.name.value == *wanted) {
+            let axes = tensor.shape.iter().map(|axis| names.name(&axis.value));
+            (&tensor.dtype.value, axes.collect())
+        } else if let Some(workspace) = workspaces.find(|workspace| workspace.name.value == *wanted) {
+            (&workspace.dtype.value, lengths(workspace).map(|length| names.bare(length)).collect())
+        } else {
+            return Err(unsupported(format!("the tensor map `{}` is of an unknown tensor", map.name.value)));
+        };
+    let texts = |list: &[IntExpr]| list.iter().map(|it| names.bare(it.tree())).collect::<Vec<_>>();
+    let shape = map.shape.as_ref().map_or(own, |shape| texts(shape));
+    let box_lengths = texts(&map.box_shape);
+    let element_strides =
+        map.element_strides.as_ref().map_or_else(|| vec!["1".to_owned(); shape.len()], |them| texts(them));
+    // As `check` has it for every workload.
+    if !(1..=5).contains(&shape.len())
+        || box_lengths.len() != shape.len()
+        || element_strides.len() != shape.len()
+    {
+        return Err(unsupported(format!(
+            "the tensor map `{}` of `{}` has {} dimensions, with a box of {}",
+            map.name.value,
+            kernel.entry.value,
+            shape.len(),
+            box_lengths.len()
+        )));
+    }
+    let interleave = match map.interleave {
+        Interleave::None => "NONE",
+        Interleave::B16 => "16B",
+        Interleave::B32 => "32B",
+    };
+    let swizzle = match map.swizzle {
+        Swizzle::None => "NONE",
+        Swizzle::B32 => "32B",
+        Swizzle::B64 => "64B",
+        Swizzle::B128 => "128B",
+    };
+    let promotion = match map.l2_promotion {
+        L2Promotion::None => "NONE",
+        L2Promotion::B64 => "L2_64B",
+        L2Promotion::B128 => "L2_128B",
+        L2Promotion::B256 => "L2_256B",
+    };
+    let fill = match map.oob_fill {
+        OobFill::Zero => "NONE",
+        OobFill::Nan => "NAN_REQUEST_ZERO_FMA",
+    };
+    let modes = [
+        format!("CU_TENSOR_MAP_INTERLEAVE_{interleave}"),
+        format!("CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
+        format!("CU_TENSOR_MAP_L2_PROMOTION_{promotion}"),
+        format!("CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}"),
+    ];
+    Ok(MapPlan {
+        name: map.name.value.to_string(),
+        element: match dtype {
+            TensorDtype::Fixed(dtype) => format!("Element::{}", element(*dtype)),
+            TensorDtype::Variable(name) => format!("{}.{name}", names.call),
+        },
+        rank: shape.len(),
+        lengths: shape.join(", "),
+        box_lengths: box_lengths.join(", "),
+        element_strides: element_strides.join(", "),
+        modes: modes.join(", "),
     })
 }
 

@@ -46,6 +46,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
             return Err(unsupported(format!("it has {count} {kind}, more than {most}")));
         }
     }
+    let devices = &settings::with_defaults(op, devices);
     let names = Names { op, call: "call", settings: "s" };
     let launch = op.launch.as_ref().map(|launch| launch::plan(op, launch, devices, &names)).transpose()?;
     let cpu = op.cpu.as_ref().map(|cpu| CpuPlan {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::spec::OpSpec;
 use crate::spec::tune::Tuning;
 use crate::units::{Dtype, PythonName};
 
@@ -31,4 +32,28 @@ pub struct RangeSettings {
     pub multiples: BTreeMap<PythonName, u64>,
     /// A value for every tunable.
     pub tuning: Tuning,
+}
+
+/// What was measured on devices, and after it the defaults of the capabilities that have their own.
+pub(super) fn with_defaults(op: &OpSpec, measured: &[DeviceSettings]) -> Vec<DeviceSettings> {
+    let mut devices = measured.to_vec();
+    for capability in op.tune.capabilities() {
+        let rest = RangeSettings {
+            dtypes: BTreeMap::new(),
+            axes: BTreeMap::new(),
+            multiples: BTreeMap::new(),
+            tuning: op.tune.default_tuning_for(capability),
+        };
+        let known = devices.iter_mut().filter(|device| device.capability == capability);
+        known.for_each(|device| device.ranges.push(rest.clone()));
+        if devices.iter().all(|device| device.capability != capability) {
+            devices.push(DeviceSettings {
+                device: format!("GPUs of compute capability {}.{}", capability / 10, capability % 10),
+                capability,
+                multiprocessors: 0,
+                ranges: vec![rest],
+            });
+        }
+    }
+    devices
 }

@@ -94,6 +94,64 @@ fn a_rule_asks_for_multiples_and_constraints_of_tune() {
     }
 }
 
+#[test]
+fn a_capability_has_defaults_of_its_own_and_so_have_tuned_devices_of_it() {
+    let op = changed("[tune.block]\n", "[tune.block]\ndefault-for = { \"9.0\" = 512 }\n");
+    let block = |plan: &HostPlan, setting: usize| {
+        let launch = plan.launch.as_ref().unwrap();
+        let place = launch.tunables.iter().position(|tunable| tunable == "block").unwrap();
+        launch.settings[setting].values[place]
+    };
+    let of_default = plan(&op, &[]).unwrap();
+    let devices = &of_default.launch.as_ref().unwrap().devices;
+    assert_eq!(devices.len(), 1);
+    assert_eq!((devices[0].capability, devices[0].ranges[0].when.as_str()), (90, "true"));
+    let setting = devices[0].ranges[0].setting;
+    assert_eq!((block(&of_default, 0), block(&of_default, setting)), (256, 512));
+    for (place, key) in asked(&op, 4096, 4096, Dtype::Bf16, &op.tune.default_tuning_for(90)) {
+        assert!(has(&of_default, setting, place, &key), "{key:?}");
+    }
+    // What was measured comes first.
+    let range = RangeSettings {
+        dtypes: [].into(),
+        axes: [(name("hidden"), [8, 4096])].into(),
+        multiples: [].into(),
+        tuning: op.tune.default_tuning(),
+    };
+    let measured = |capability| DeviceSettings {
+        device: "a GPU".to_owned(),
+        capability,
+        multiprocessors: 132,
+        ranges: vec![range.clone()],
+    };
+    let tuned = plan(&op, &[measured(90), measured(80)]).unwrap();
+    let devices = &tuned.launch.as_ref().unwrap().devices;
+    let ranges: Vec<usize> = devices.iter().map(|device| device.ranges.len()).collect();
+    assert_eq!(ranges, [2, 1]);
+    assert_eq!(block(&tuned, devices[0].ranges[1].setting), 512);
+}
+
+#[test]
+fn a_tensor_map_is_made_of_what_the_call_says() {
+    let map = "[launch.tensor-map.rows_of]\ntensor = \"input\"\nbox = [\"block / 32\", 64]\nswizzle = \"128b\"\n";
+    let text = include_str!("../../../../examples/rms-norm-device/op.toml");
+    let text = text.replacen("[[launch.kernel]]", &format!("{map}\n[[launch.kernel]]"), 1);
+    let op = parse_op(SourceFile::new("op.toml", text.replacen("args = [", "args = [\"rows_of\", ", 1))).0.unwrap();
+    let plan = plan(&op, &[]).unwrap();
+    let launch = plan.launch.unwrap();
+    assert!(launch.has_tensor_maps);
+    let argument = &launch.kernels[0].arguments[0];
+    assert_eq!((argument.kind.as_str(), argument.value.as_str()), ("CUtensorMap", "call.input"));
+    let map = argument.map.as_ref().unwrap();
+    assert_eq!((map.rank, map.element.as_str()), (2, "call.T"));
+    assert_eq!((map.lengths.as_str(), map.box_lengths.as_str()), ("call.rows, call.hidden", "floor_div(s.block, 32), 64"));
+    assert_eq!(
+        map.modes,
+        "CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, \
+         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

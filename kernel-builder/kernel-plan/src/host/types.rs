@@ -200,6 +200,8 @@ pub struct LaunchPlan {
     pub workspace_constants: Vec<ConstantPlan>,
     /// Names of `[let]` that the start of kernels uses.
     pub constants: Vec<ConstantPlan>,
+    /// Whether a kernel takes a tensor map.
+    pub has_tensor_maps: bool,
     /// What is started, in order.
     pub kernels: Vec<KernelPlan>,
 }
@@ -311,6 +313,27 @@ pub struct ArgumentPlan {
     pub value: String,
     /// The name in messages of an argument of 32 bits, which a value may exceed.
     pub narrowed: Option<String>,
+    /// What a tensor map says of the tensor, whose address is the value.
+    pub map: Option<MapPlan>,
+}
+
+/// A tensor map.
+#[derive(Debug, Clone, Serialize)]
+pub struct MapPlan {
+    /// Its name.
+    pub name: String,
+    /// The tensor's dtype in C++.
+    pub element: String,
+    /// Dimensions.
+    pub rank: usize,
+    /// Their lengths, outermost first.
+    pub lengths: String,
+    /// Elements of one copy, outermost first.
+    pub box_lengths: String,
+    /// Distances between the elements that are copied, outermost first.
+    pub element_strides: String,
+    /// The enumerators of interleave, swizzle, L2 promotion and fill.
+    pub modes: String,
 }
 
 /// `[cpu]` in C++.

@@ -15,7 +15,7 @@ use super::evaluate_launch::LaunchError;
 use super::expr::{Bindings, Expr, NameUse, Value};
 use super::launch::TemplateArgument;
 use super::op::{AxisKind, Case, Device, Input, OpSpec, Purpose, TensorDtype, Values, Workload};
-use super::tune::Count;
+use super::tune::{Count, Tuning};
 
 /// Cases of all workloads together; more are a mistake in `[dtypes]`.
 const CASES: u64 = 10_000;
@@ -207,8 +207,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
     if let Err(error) = op.terms(case) {
         failures.add(&error, Some((workload, case)));
     }
-    let tuning = op.tune.default_tuning();
-    let bindings = Bindings::new(case, &tuning);
+    let bindings = Bindings::new(case, &op.tune.default_tuning());
     for constraint in &op.constraints {
         match constraint.evaluate(&bindings) {
             Ok(true) => {}
@@ -229,8 +228,17 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
             Err(error) => failures.add(&error.into(), Some((workload, case))),
         }
     }
+    op.tune.all_defaults().iter().for_each(|tuning| under_defaults(op, workload, case, tuning, failures));
+}
+
+/// What `[tune]` and `[launch]` say of one case with the defaults of every GPU, or of those of one capability.
+fn under_defaults(op: &OpSpec, workload: &Workload, case: &Case, tuning: &Tuning, failures: &mut Failures<'_>) {
+    let bindings = Bindings::new(case, tuning);
     let mut admitted = true;
-    for constraint in op.tune.conditions() {
+    // A tunable that does not matter may have the default of a capability.
+    let is_default = *tuning == op.tune.default_tuning();
+    let conditions = if is_default { op.tune.conditions() } else { &op.tune.constraints };
+    for constraint in conditions {
         match constraint.evaluate(&bindings) {
             Ok(true) => {}
             Ok(false) => {
@@ -250,7 +258,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
     else {
         return;
     };
-    if let Err(error) = launch.evaluate(case, &tuning) {
+    if let Err(error) = launch.evaluate(case, tuning) {
         failures.add(&error, Some((workload, case)));
     }
 }

@@ -71,6 +71,14 @@ pub struct TensorMap {
     pub oob_fill: OobFill,
 }
 
+impl TensorMap {
+    /// Every expression in it.
+    pub(crate) fn expressions(&self) -> Vec<&Expr> {
+        let lists = [self.shape.as_ref(), Some(&self.box_shape), self.element_strides.as_ref()];
+        lists.into_iter().flatten().flatten().map(IntExpr::tree).collect()
+    }
+}
+
 crate::units::named_values!(
     /// How a tensor map permutes 16-byte units in shared memory, by the bytes of its pattern.
     Swizzle, "a swizzle", {

@@ -3,10 +3,12 @@
 //! Owns: that values are of one kind, and that the default is one of them.
 //! Never: judges a default against constraints; `across_op` does, when everything has been read.
 
+use std::collections::BTreeMap;
+
 use toml::de::DeValue;
 
 use crate::diagnostic::{Problem, did_you_mean};
-use crate::units::PythonName;
+use crate::units::{Capability, CapabilitySuffix, PythonName};
 
 use super::defined::Defined;
 use super::expr::{self, BoolExpr, Scope, Type, Value};
@@ -89,6 +91,7 @@ fn tunable<'a>(
     let example = "values = [128, 256, 512]";
     let list = table.require_node("values", example);
     let default = table.require_node("default", "default = 256");
+    let others = table.node("default-for");
     let when = table.node("when");
     table.finish();
     let (list, default) = (list?, default?);
@@ -124,7 +127,32 @@ fn tunable<'a>(
         .help(format!("choose one of {}, or add it to `values`", texts.join(", ")));
         list.report(problem, &default.span, "not among the values");
     }
-    Some((Tunable { name: name?, values: choice, default, when: None }, when))
+    let default_for = others.map(|node| defaults_of(&node, &choice, like)).unwrap_or_default();
+    Some((Tunable { name: name?, values: choice, default, default_for, when: None }, when))
+}
+
+/// The defaults of compute capabilities: `{ "9.0" = true }`.
+fn defaults_of(node: &Node<'_>, choice: &[Value], like: Value) -> BTreeMap<u32, Value> {
+    let entries = node.table().map(|table| table.entries()).unwrap_or_default();
+    let read = |(key, node): (Spanned<String>, Node<'_>)| {
+        let number = key.value.parse::<Capability>().ok();
+        let number = number.filter(|number| number.suffix == CapabilitySuffix::None && !number.ptx);
+        if number.is_none() {
+            let message = format!("`{}` is not a compute capability", key.value);
+            let problem = Problem::error(codes::TUNE_DEFAULT, message)
+                .help("write it as in \"9.0\", without a letter");
+            node.report(problem, &key.span, "not a capability");
+        }
+        let given = value(&node, Some(like))?;
+        if !choice.contains(&given) {
+            let message = format!("the default {given} is not one of the values");
+            let problem = Problem::error(codes::TUNE_DEFAULT, message).help("choose one of `values`");
+            node.report(problem, &node.span(), "not among the values");
+        }
+        let number = number?;
+        Some((number.major * 10 + number.minor, given))
+    };
+    entries.into_iter().filter_map(read).collect()
 }
 
 /// A number or a truth, of the kind of `like` where there is one.

@@ -3,7 +3,7 @@
 //! Owns: the tunables, the constraints between them, how many settings there are.
 //! Never: measures or chooses one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -36,6 +36,9 @@ pub struct Tunable {
     pub values: Vec<Value>,
     /// What is used before anything has been tuned; one of the values.
     pub default: Spanned<Value>,
+    /// The default on GPUs of these compute capabilities, each times ten: 90.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub default_for: BTreeMap<u32, Value>,
     /// Where it matters at all; elsewhere it has its default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<BoolExpr>,
@@ -71,6 +74,26 @@ impl Tune {
     pub fn default_tuning(&self) -> Tuning {
         let defaults = self.tunables.iter();
         defaults.map(|tunable| (tunable.name.value.clone(), tunable.default.value)).collect()
+    }
+
+    /// The default of every tunable on GPUs of a compute capability, times ten: 90.
+    pub fn default_tuning_for(&self, capability: u32) -> Tuning {
+        let defaults = self.tunables.iter();
+        let value = |tunable: &Tunable| {
+            tunable.default_for.get(&capability).copied().unwrap_or(tunable.default.value)
+        };
+        defaults.map(|tunable| (tunable.name.value.clone(), value(tunable))).collect()
+    }
+
+    /// The compute capabilities, times ten, whose GPUs have other defaults.
+    pub fn capabilities(&self) -> BTreeSet<u32> {
+        self.tunables.iter().flat_map(|tunable| tunable.default_for.keys().copied()).collect()
+    }
+
+    /// The defaults, then those of every capability that has others.
+    pub fn all_defaults(&self) -> Vec<Tuning> {
+        let others = self.capabilities().into_iter().map(|capability| self.default_tuning_for(capability));
+        std::iter::once(self.default_tuning()).chain(others).collect()
     }
 
     /// Whether every condition holds; `bindings` are those of a case with the tuning in question.

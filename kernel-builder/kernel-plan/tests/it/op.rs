@@ -296,6 +296,31 @@ fn warnings_alone_leave_a_usable_spec() {
     assert_eq!(problems.len(), 1, "{}", render(&problems));
 }
 
+#[test]
+fn defaults_of_capabilities_are_values_of_the_tunable() {
+    let with = |line: &str| {
+        let text = RESIDUAL_NORM.replacen("[tune.block]\n", &format!("[tune.block]\ndefault-for = {line}\n"), 1);
+        spec::parse_op(SourceFile::new("op.toml", text.as_str()))
+    };
+    let (op, problems) = with("{ \"9.0\" = 512, \"12.0\" = 128 }");
+    assert_eq!(render(&problems), "");
+    let tune = op.expect("a spec").tune;
+    assert_eq!(tune.capabilities().into_iter().collect::<Vec<_>>(), [90, 120]);
+    let block = |tuning: &Tuning| tuning[&"block".parse().expect("a name")];
+    assert_eq!(tune.all_defaults().iter().map(block).collect::<Vec<_>>(), [256, 512, 128].map(Value::Integer));
+    assert_eq!(block(&tune.default_tuning_for(80)), Value::Integer(256));
+    for (line, said) in [
+        ("{ \"9.0\" = 500 }", "the default 500 is not one of the values"),
+        ("{ \"9.0a\" = 512 }", "`9.0a` is not a compute capability"),
+        ("{ nine = 512 }", "`nine` is not a compute capability"),
+        ("{ \"9.0\" = true }", "must be an integer"),
+    ] {
+        let (_, problems) = with(line);
+        let text = render(&problems);
+        assert!(text.contains(said) && text.contains("spec::"), "{line}: {text}");
+    }
+}
+
 /// `[tune]` with four tunables, and these constraints.
 fn tuned(constraints: &[&str]) -> OpSpec {
     let head = &RESIDUAL_NORM[..RESIDUAL_NORM.find("[tune]").expect("the section")];

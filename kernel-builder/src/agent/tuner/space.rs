@@ -234,6 +234,7 @@ pub(super) mod tests {
             name: Spanned::new(name.to_string().parse().unwrap(), 0..0),
             values: (0..*length as i64).map(Value::Integer).collect(),
             default: Spanned::new(Value::Integer(0), 0..0),
+            default_for: std::collections::BTreeMap::new(),
             when: None,
         };
         names.zip(lengths).map(one).collect()

@@ -374,7 +374,11 @@ impl Run<'_> {
             shared: self.about.shared,
         };
         let admit = Box::new(move |tuning: &Tuning| prune::admit(op, case, &device, tuning));
-        let first: Vec<Tuning> = std::iter::once(op.tune.default_tuning()).chain(self.taught()).collect();
+        let (major, minor) = self.about.capability;
+        let of_gpu = op.tune.default_tuning_for(major * 10 + minor);
+        let default = op.tune.default_tuning();
+        let of_gpu = (of_gpu != default).then_some(of_gpu);
+        let first: Vec<Tuning> = std::iter::once(default).chain(of_gpu).chain(self.taught()).collect();
         let room = budget.candidates.unwrap_or((A_SECOND * budget.seconds) as usize);
         Tuner::new(Space::new(&op.tune.tunables, admit), &first, room, self.args.seed)
     }

@@ -78,6 +78,7 @@ const ELEMENTS: (&str, &str) = resource!("elements.h");
 const START: (&str, &str) = resource!("start.h");
 const ALIGNED: (&str, &str) = resource!("aligned.h");
 const EXPRESSIONS: (&str, &str) = resource!("expressions.h");
+const TENSOR_MAP: (&str, &str) = resource!("tensor_map.h");
 const ARGUMENTS: (&str, &str) = resource!("arguments.h");
 const TORCH_TENSORS: (&str, &str) = resource!("torch_tensors.h");
 const TVM_FFI_TENSORS: (&str, &str) = resource!("tvm_ffi_tensors.h");
@@ -168,6 +169,9 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
             generated.insert(format!("{folder}/{}", EXPRESSIONS.0), EXPRESSIONS.1)?;
             generated.insert(format!("{folder}/{}", START.0), START.1)?;
             generated.insert(format!("{folder}/{}", ALIGNED.0), ALIGNED.1)?;
+            if launch.has_tensor_maps {
+                generated.insert(format!("{folder}/{}", TENSOR_MAP.0), TENSOR_MAP.1)?;
+            }
         }
         if plan.cpu.is_some() && has("cpu") {
             let folder = format!("{module}_cpu");

@@ -43,7 +43,8 @@ fn length(axis: &Axis, random: &mut SplitMix) -> u64 {
     (round * multiple_of).max(min.unwrap_or(0)).min(max.unwrap_or(u64::MAX))
 }
 
-fn has(plan: &HostPlan, place: usize, case: &Case, op: &OpSpec, template: &[TemplateValue]) -> bool {
+/// Whether the code of a setting has the instance of the kernel at `place`.
+fn has(plan: &HostPlan, setting: usize, place: usize, case: &Case, op: &OpSpec, template: &[TemplateValue]) -> bool {
     let dtypes = op.dtypes.iter().map(|variable| {
         let dtype = case.dtypes[&variable.name.value];
         format!("int64_t(Element::k{})", dtype.as_str().to_ascii_uppercase())
@@ -54,7 +55,9 @@ fn has(plan: &HostPlan, place: usize, case: &Case, op: &OpSpec, template: &[Temp
         TemplateValue::Type(_) => None,
     });
     let key: Vec<String> = dtypes.chain(values).collect();
-    plan.launch.as_ref().unwrap().spaces[0].instances[place].iter().any(|instance| instance.key == key)
+    let launch = plan.launch.as_ref().unwrap();
+    let space = launch.settings[setting].space;
+    launch.spaces[space].instances[place].iter().any(|instance| instance.key == key)
 }
 
 #[test]
@@ -64,6 +67,9 @@ fn every_call_of_every_template_has_its_instances() {
         let plan = host::plan(&op, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
         let launch = op.launch.as_ref().unwrap();
         let cases = op.cases(Purpose::Verify, Device::Cuda);
+        let mut defaults = op.tune.all_defaults();
+        defaults.dedup();
+        assert_eq!(plan.launch.as_ref().unwrap().settings.len(), defaults.len(), "{name}");
         let mut started = 0;
         for turn in 0..200 {
             let mut case = cases[turn % cases.len()].clone();
@@ -73,11 +79,13 @@ fn every_call_of_every_template_has_its_instances() {
                     case.axes.insert(axis.name.value.clone(), length(axis, &mut random));
                 }
             }
+            // GPUs of some capabilities have other defaults, and so other settings.
+            let setting = turn % defaults.len();
             // A drawn call may be larger than any GPU.
-            let Ok(concrete) = launch.evaluate(&case, &op.tune.default_tuning()) else { continue };
+            let Ok(concrete) = launch.evaluate(&case, &defaults[setting]) else { continue };
             for kernel in concrete.kernels {
                 started += 1;
-                let fits = has(&plan, kernel.place, &case, &op, &kernel.template);
+                let fits = has(&plan, setting, kernel.place, &case, &op, &kernel.template);
                 assert!(
                     fits,
                     "{name}: no {} for {:?} {:?}",

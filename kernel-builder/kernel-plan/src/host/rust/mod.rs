@@ -14,7 +14,7 @@ use crate::units::{Dtype, PythonName};
 use super::error::{HostError, unsupported};
 use super::instances::{self, Instance, bounds};
 use super::launch::{Choices, choices, narrowed_name};
-use super::settings::{DeviceSettings, RangeSettings};
+use super::settings::{DeviceSettings, RangeSettings, with_defaults};
 
 mod spelling;
 mod types;
@@ -32,6 +32,10 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<RustPlan, HostErr
     if let Some(strided) = op.inputs.iter().find(|input| input.strided) {
         return Err(unsupported(format!("`{}` of [inputs] has strided = true", strided.tensor.name.value)));
     }
+    if let Some(map) = launch.tensor_maps.first() {
+        return Err(unsupported(format!("[launch.tensor-map.{}] describes a tensor map", map.name.value)));
+    }
+    let devices = &with_defaults(op, devices);
     let names = Names { op };
     let choices = choices(op, launch, devices)?;
     let mut parts = vec![];

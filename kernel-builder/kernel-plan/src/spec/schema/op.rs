@@ -269,6 +269,9 @@ struct Tunable {
     values: Choice,
     /// What is used before anything has been tuned: one of the values.
     default: Setting,
+    /// The default on GPUs of these compute capabilities.
+    #[schemars(extend("examples" = [{ "9.0": true }]))]
+    default_for: Option<BTreeMap<String, Setting>>,
     /// Where it matters at all; elsewhere it has its default.
     when: Option<Truth>,
 }

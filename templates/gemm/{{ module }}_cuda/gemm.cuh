@@ -1,0 +1,60 @@
+// out = epilogue(a * transpose(b)): the kernels that [launch] of op.toml starts.
+// Owns: their names and parameters. Never: chooses among them; op.toml does.
+#pragma once
+#include "few_rows.cuh"
+#include "persistent.cuh"
+#include "portable.cuh"
+#include "split.cuh"
+
+// Only GPUs of capability 9.0 have wgmma and this copy engine. Code for others is compiled, too, and never started.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define ON_HOPPER(...) __VA_ARGS__
+#else
+#define ON_HOPPER(...) __trap()
+#endif
+
+namespace gemm {
+
+// Blocks that stay on their multiprocessor and walk over tiles.
+template <typename T, int tile_m, int tile_n, int stages, bool pingpong>
+__global__ void __launch_bounds__(384, 1)
+    persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+               const __grid_constant__ TensorMap map_out, const T* bias, int m, int n, int k, int group) {
+  ON_HOPPER(persistent_tiles<T, tile_m, tile_n, stages, pingpong, true>(
+      map_a, map_b, map_out, static_cast<T*>(nullptr), Epilogue<T>{bias}, m, n, k, group));
+}
+
+// The same for an `out` whose rows begin anywhere.
+template <typename T, int tile_m, int tile_n, int stages, bool pingpong>
+__global__ void __launch_bounds__(384, 1)
+    persistent_direct(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, T* out,
+                      const T* bias, int m, int n, int k, int group) {
+  ON_HOPPER(persistent_tiles<T, tile_m, tile_n, stages, pingpong, false>(
+      map_a, map_b, map_a, out, Epilogue<T>{bias}, m, n, k, group));
+}
+
+// A tile for each cluster, whose blocks have parts of k.
+template <typename T, int tile_m, int tile_n, int stages, int cluster>
+__global__ void __launch_bounds__(tile_m * 2 + 32)
+    split(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, T* out, const T* bias, int m,
+          int n, int k, int group) {
+  ON_HOPPER(split_tile<T, tile_m, tile_n, stages, cluster>(map_a, map_b, out, Epilogue<T>{bias}, m, n, k, group));
+}
+
+// At most `columns` rows of a; a block has `rows` rows of b.
+template <typename T, int columns, int rows, int warps, int units>
+__global__ void __launch_bounds__(warps * 32) few(T* out, const T* a, const T* b, const T* bias, int m, int n, int k) {
+  few_rows<T, columns, rows, warps, units>(out, a, b, Epilogue<T>{bias}, m, n, k);
+}
+
+// Any product on any GPU. aligned: rows begin at multiples of 16 bytes.
+template <typename T, int tile_m, int tile_n, int tile_k, int warps_m, int warps_n, int stages, bool aligned>
+__global__ void __launch_bounds__(warps_m* warps_n * 32)
+    portable(T* out, const T* a, const T* b, const T* bias, int m, int n, int k, int group) {
+  portable_tile<T, tile_m, tile_n, tile_k, warps_m, warps_n, stages, aligned>(
+      out, a, b, Epilogue<T>{bias}, m, n, k, group);
+}
+
+}  // namespace gemm
+
+#undef ON_HOPPER

@@ -1,0 +1,192 @@
+// out = epilogue(a * transpose(b)) on any GPU of capability 8.0 or later, and for rows of any length: warps multiply
+// fragments of 16 by 16 with mma.sync, from a ring of stages in shared memory.
+// Owns: copies to shared memory, the main loop, stores from registers. Never: what becomes of a sum; `Epilogue` does.
+#pragma once
+#include "epilogue.cuh"
+#include "hopper.cuh"
+
+namespace gemm {
+
+// Copies 16 bytes to shared memory, or writes zeros.
+__device__ __forceinline__ void copy(unsigned target, const void* source, bool inside) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(inside ? 16 : 0)
+                 : "memory");
+}
+
+template <int pending>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+// Four matrices of 8 by 8. Each thread names a row; the rows of eight threads after each other make a matrix.
+__device__ __forceinline__ void load_fragment(unsigned (&fragment)[4], unsigned source) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+                 : "r"(source)
+                 : "memory");
+}
+
+// 16 by 8 sums, plus 16 by 16 times 16 by 8.
+__device__ __forceinline__ void multiply_fragments(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __nv_bfloat16) {
+  asm volatile(
+    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    "{%0, %1, %2, %3};"
+    : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void multiply_fragments(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __half) {
+  asm volatile(
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    "{%0, %1, %2, %3};"
+    : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Where a unit of 8 elements of a tile lies, in bytes. Units are permuted so that the same unit of eight rows after each
+// other lies in all banks.
+template <int tile_k>
+__device__ __forceinline__ unsigned place_of(int row, int unit) {
+  constexpr int units = tile_k / 8;
+  return (row * units + (unit ^ (row * units / 8 & (units - 1)))) * 16;
+}
+
+// Starts the copies of rows by tile_k elements; zeros stand for what lies outside. aligned: rows begin at multiples of 16
+// bytes. Otherwise elements are read one by one, and are there when this returns.
+template <typename T, int rows, int tile_k, int threads, bool aligned>
+__device__ __forceinline__ void fetch(unsigned target, const T* matrix, int first, int height, int column, int k) {
+  constexpr int units = tile_k / 8;
+  static_assert(rows * units % threads == 0, "every thread copies as much");
+#pragma unroll
+  for (int i = 0; i < rows * units / threads; ++i) {
+    const int at = i * threads + threadIdx.x;
+    const int row = at / units;
+    const int unit = at % units;
+    const int left = column + unit * 8;
+    const bool inside = first + row < height && left < k;
+    const T* const source = matrix + (inside ? static_cast<long long>(first + row) * k + left : 0);
+    const unsigned place = target + place_of<tile_k>(row, unit);
+    if constexpr (aligned) {
+      copy(place, source, inside);
+    } else {
+      unsigned words[4] = {};
+      if (inside) {
+        const unsigned short* const halves = reinterpret_cast<const unsigned short*>(source);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          if (left + j < k) {
+            words[j / 2] |= static_cast<unsigned>(halves[j]) << (j % 2 * 16);
+          }
+        }
+      }
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(words[0]), "r"(words[1]),
+                         "r"(words[2]), "r"(words[3])
+                         : "memory");
+    }
+  }
+}
+
+// A block computes a tile of tile_m by tile_n; its warps, warps_m by warps_n, have parts of it. `group` rows of tiles are
+// walked together, column by column, so that blocks beside each other share what they read through the L2 cache.
+template <typename T, int tile_m, int tile_n, int tile_k, int warps_m, int warps_n, int stages, bool aligned>
+__device__ __forceinline__ void
+portable_tile(T* out, const T* a, const T* b, const Epilogue<T>& epilogue, int m, int n, int k, int group) {
+  constexpr int threads = warps_m * warps_n * 32;
+  constexpr int own_m = tile_m / warps_m / 16;
+  constexpr int own_n = tile_n / warps_n / 16;
+  constexpr int bytes_a = tile_m * tile_k * 2;
+  constexpr int bytes_b = tile_n * tile_k * 2;
+  extern __shared__ unsigned char memory[];
+  const unsigned tiles = shared_address(memory);
+
+  const int blocks_m = (m + tile_m - 1) / tile_m;
+  const int blocks_n = (n + tile_n - 1) / tile_n;
+  const int walked = blockIdx.x / (group * blocks_n) * group;
+  const int height = min(group, blocks_m - walked);
+  const int within = blockIdx.x % (group * blocks_n);
+  const int first_m = (walked + within % height) * tile_m;
+  const int first_n = within / height * tile_n;
+
+  const int steps = (k + tile_k - 1) / tile_k;
+  const auto start = [&](int step) {
+    if (step < steps) {
+      const unsigned stage = tiles + step % stages * (bytes_a + bytes_b);
+      fetch<T, tile_m, tile_k, threads, aligned>(stage, a, first_m, m, step * tile_k, k);
+      fetch<T, tile_n, tile_k, threads, aligned>(stage + bytes_a, b, first_n, n, step * tile_k, k);
+    }
+    // A group for each step, though it may be empty: groups are counted.
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  for (int step = 0; step < stages - 1; ++step) {
+    start(step);
+  }
+
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  const int warp_m = warp / warps_n * own_m * 16;
+  const int warp_n = warp % warps_n * own_n * 16;
+  float sums[own_m][2 * own_n][4] = {};
+  for (int step = 0; step < steps; ++step) {
+    wait_for_copies<stages - 2>();
+    // The step has arrived for all, and nobody reads the stage any more that is written next.
+    __syncthreads();
+    start(step + stages - 1);
+    const unsigned stage = tiles + step % stages * (bytes_a + bytes_b);
+#pragma unroll
+    for (int unit = 0; unit < tile_k / 8; unit += 2) {
+      unsigned left[own_m][4];
+      unsigned right[own_n][4];
+#pragma unroll
+      for (int i = 0; i < own_m; ++i) {
+        load_fragment(left[i], stage + place_of<tile_k>(warp_m + i * 16 + lane % 16, unit + lane / 16));
+      }
+#pragma unroll
+      for (int j = 0; j < own_n; ++j) {
+        const int row = warp_n + j * 16 + lane / 16 * 8 + lane % 8;
+        load_fragment(right[j], stage + bytes_a + place_of<tile_k>(row, unit + lane / 8 % 2));
+      }
+#pragma unroll
+      for (int i = 0; i < own_m; ++i) {
+#pragma unroll
+        for (int j = 0; j < 2 * own_n; ++j) {
+          multiply_fragments(
+            sums[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1], T());
+        }
+      }
+    }
+  }
+  wait_for_copies<0>();
+
+#pragma unroll
+  for (int i = 0; i < own_m; ++i) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_m + warp_m + i * 16 + half * 8 + lane / 4;
+      if (row >= m) {
+        continue;
+      }
+      T* const target = out + static_cast<long long>(row) * n;
+#pragma unroll
+      for (int j = 0; j < 2 * own_n; ++j) {
+        const int column = first_n + warp_n + j * 8 + lane % 4 * 2;
+        alignas(4) T pair[2] = {};
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+          if (column + part < n) {
+            pair[part] = static_cast<T>(epilogue(sums[i][j][half * 2 + part], row, column + part));
+          }
+        }
+        if (n % 2 == 0 && column < n) {
+          *reinterpret_cast<unsigned*>(target + column) = *reinterpret_cast<const unsigned*>(pair);
+        } else if (column < n) {
+          target[column] = pair[0];
+          if (column + 1 < n) {
+            target[column + 1] = pair[1];
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace gemm
