@@ -6,6 +6,7 @@
 
 #include "exact_row.cuh"
 #include "fetch.cuh"
+#include "shifted_row.cuh"
 
 namespace layer_norm {
 
@@ -212,6 +213,15 @@ __global__ void __launch_bounds__(kLanes)
             }
         }
     }
+}
+
+// Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most. One block is enough for
+// a multiprocessor: the compiler would spill registers to have two.
+template <typename T, int kMost, int kUnits, bool kBiased>
+__global__ void __launch_bounds__(kMost, 1)
+    shifted(T* out, const T* input, const T* weight, const T* bias, int hidden, float eps) {
+    shifted_row::normalise<kMost, kUnits, kBiased>(
+        out, input, weight, bias, hidden, eps, [](float value, float by, float plus) { return affine(value, by, plus); });
 }
 
 // Any row: for the mean, for the deviations, for the results.
