@@ -2,6 +2,7 @@
 //
 // UNROLL: vectors that a thread has in flight in a row that is read twice. STREAM: as in vector.cuh.
 
+#include "covered_slice.cuh"
 #include "exponential_sum.cuh"
 
 namespace log_softmax {
@@ -124,6 +125,58 @@ __global__ void __launch_bounds__(kLanes * kRows)
             unit.bits = kept[i * lanes];
             finish_unit<T, Unit, kElements>(unit, finish);
             store(to + place, unit.bits);
+        }
+    }
+}
+
+// Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most. Elements beside the row
+// are minus infinity, so they add nothing to its sum.
+template <typename T, int kMost, int kUnits>
+__global__ void __launch_bounds__(kMost) shifted(T* out, const T* input, int hidden) {
+    using Covered = covered_slice::Slice<T, false, int>;
+    using Unit = typename Covered::Unit;
+    constexpr int kElements = Covered::kElements;
+    const Covered row(static_cast<int64_t>(blockIdx.x) * hidden, hidden);
+    const int length = row.vectors();
+    const int lanes = static_cast<int>(blockDim.x);
+    Unit held[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < length) {
+            held[i] = row.read(input, place, false, minus_infinity());
+        }
+    }
+    float largest = minus_infinity();
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if (threadIdx.x + i * lanes < length) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                largest = fmaxf(largest, held[i].get(j));
+            }
+            forget(held[i].bits);
+        }
+    }
+    const float begin = origin(largest);
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if (threadIdx.x + i * lanes < length) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                sum += exponential<T>(held[i].get(j) - begin);
+            }
+            forget(held[i].bits);
+        }
+    }
+    const Finish<T> finish(over_row<Exponential<T>, kMost, 1>({largest, sum}));
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = threadIdx.x + i * lanes;
+        if (place < length) {
+            finish_unit<T, Unit, kElements>(held[i], finish);
+            row.write(out, place, held[i]);
         }
     }
 }
