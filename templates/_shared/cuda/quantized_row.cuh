@@ -7,7 +7,7 @@
 
 #pragma once
 
-#include "vector.cuh"
+#include "covered_slice.cuh"
 
 namespace quantized_row {
 
@@ -102,6 +102,63 @@ __device__ __forceinline__ void held(Q* q, float* scale, const T* input, long lo
     for (int i = 0; i < kUnits; ++i) {
         if (lane + i * lanes < length) {
             store(to + lane + i * lanes, coded(code, held[i]));
+        }
+    }
+    if (lane == 0 && row < rows) {
+        scale[row] = code.scale;
+    }
+}
+
+// Rows of any length, in vectors that begin where memory has them: up to kUnits vectors a thread. Threads have rows as in
+// `held`. Elements beside a row are 0, so they are never the largest. The bytes of a vector begin where a word of as many does.
+template <typename Code, int kUnits, int kLanes, typename Q, typename T>
+__device__ __forceinline__ void shifted(Q* q, float* scale, const T* input, long long rows, int hidden) {
+    using Covered = covered_slice::Slice<T, false, int>;
+    using Unit = typename Covered::Unit;
+    constexpr int kElements = Covered::kElements;
+    using Bytes = typename Word<kElements>::Type;
+    const int lanes = kLanes > kWarp ? blockDim.x : kLanes;
+    const int64_t block = static_cast<int64_t>(blockIdx.x) * (kLanes > kWarp ? 1 : 128 / kLanes);
+    const int64_t row = kLanes > kWarp ? block : block + threadIdx.x / kLanes;
+    const int lane = kLanes > kWarp ? threadIdx.x : threadIdx.x % kLanes;
+    const Covered slice(row * hidden, hidden);
+    const int length = row < rows ? slice.vectors() : 0;
+    Unit held[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = lane + i * lanes;
+        if (place < length) {
+            held[i] = slice.read(input, place, false);
+        }
+    }
+    uint32_t largest = 0;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if (lane + i * lanes < length) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                largest = larger(largest, held[i].get(j));
+            }
+            forget(held[i].bits);
+        }
+    }
+    const Code code(over_row<kLanes>(largest));
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = lane + i * lanes;
+        if (place < length) {
+            const Bytes bytes = coded(code, held[i]);
+            uint8_t* const to = reinterpret_cast<uint8_t*>(q) + slice.aligned + place * kElements;
+            if (slice.is_whole(place)) {
+                store(reinterpret_cast<Bytes*>(to), bytes);
+            } else {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    if (slice.has(place * kElements + j)) {
+                        to[j] = static_cast<uint8_t>(word(bytes, j / 4) >> (8 * (j % 4)));
+                    }
+                }
+            }
         }
     }
     if (lane == 0 && row < rows) {

@@ -74,6 +74,13 @@ __global__ void __launch_bounds__(kLanes > quantized_row::kWarp ? kLanes : 128)
     quantized_row::held<Coder<T>, kUnits, kLanes>(q, scale, input, rows, hidden);
 }
 
+// Rows of any length that their threads hold.
+template <typename T, int kUnits, int kLanes>
+__global__ void __launch_bounds__(kLanes > quantized_row::kWarp ? kLanes : 128)
+    shifted(signed char* q, float* scale, const T* input, long long rows, int hidden) {
+    quantized_row::shifted<Coder<T>, kUnits, kLanes>(q, scale, input, rows, hidden);
+}
+
 // Any row: for the largest size, and for the results.
 template <typename T, int kBlock>
 __global__ void __launch_bounds__(kBlock) read_twice(signed char* q, float* scale, const T* input, long long hidden) {
