@@ -6,6 +6,7 @@
 
 #include "exact_row.cuh"
 #include "fetch.cuh"
+#include "shifted_row.cuh"
 
 namespace adaln {
 
@@ -230,6 +231,17 @@ __global__ void __launch_bounds__(kLanes)
             }
         }
     }
+}
+
+// Rows of any length, in vectors that begin where memory has them: kUnits of them a thread, at most. One scale and one shift for
+// all tokens of a batch. One block is enough for a multiprocessor: the compiler would spill registers to have two.
+template <typename T, int kMost, int kUnits>
+__global__ void __launch_bounds__(kMost, 1)
+    shifted(T* out, const T* input, const T* scale, const T* shift, int hidden, int tokens, float eps) {
+    const int64_t at = static_cast<int64_t>(blockIdx.x / static_cast<unsigned>(tokens)) * hidden;
+    shifted_row::normalise<kMost, kUnits, true>(
+        out, input, scale + at, shift + at, hidden, eps,
+        [](float value, float by, float plus) { return modulated(value, by, plus); });
 }
 
 // Any row: for the mean, for the deviations, for the results.
