@@ -8,26 +8,26 @@ namespace gemm {
 
 __device__ __forceinline__ void multiply_small(float (&sums)[4], const uint4& upper, const uint4& lower, const uint4& x, __half) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, "
+      "{ %0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(upper.x), "r"(lower.x), "r"(upper.y), "r"(lower.y), "r"(x.x), "r"(x.y));
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, "
+      "{ %0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(upper.z), "r"(lower.z), "r"(upper.w), "r"(lower.w), "r"(x.z), "r"(x.w));
 }
 
 __device__ __forceinline__ void multiply_small(float (&sums)[4], const uint4& upper, const uint4& lower, const uint4& x, __nv_bfloat16) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, "
+      "{ %0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(upper.x), "r"(lower.x), "r"(upper.y), "r"(lower.y), "r"(x.x), "r"(x.y));
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, "
+      "{ %0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(upper.z), "r"(lower.z), "r"(upper.w), "r"(lower.w), "r"(x.z), "r"(x.w));
 }
@@ -35,7 +35,7 @@ __device__ __forceinline__ void multiply_small(float (&sums)[4], const uint4& up
 // Weights are read once: past the L1 cache, and whole lines of them into the L2 cache.
 __device__ __forceinline__ uint4 read_once(const void* source) {
   uint4 value;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 { %0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                : "l"(source));
   return value;
@@ -44,7 +44,7 @@ __device__ __forceinline__ uint4 read_once(const void* source) {
 // Rows of the batch are read by all blocks. Not __ldg: the compiler would move it down to where the value is used.
 __device__ __forceinline__ uint4 read_early(const void* source) {
   uint4 value;
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.nc.v4.u32 { %0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                : "l"(source));
   return value;

@@ -63,14 +63,14 @@ __device__ __forceinline__ void map_prefetch(const TensorMap& map) {
 
 __device__ __forceinline__ void box_load(unsigned target, const TensorMap& map, int x, int y, unsigned barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %2, %3}], [%4];" ::"r"(
           target),
       "l"(&map), "r"(x), "r"(y), "r"(barrier)
       : "memory");
 }
 
 __device__ __forceinline__ void box_store(const TensorMap& map, int x, int y, unsigned source) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x),
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, { %1, %2}], [%3];" ::"l"(&map), "r"(x),
                "r"(y), "r"(source)
                : "memory");
 }
@@ -109,7 +109,7 @@ __device__ __forceinline__ unsigned cluster_address(unsigned address, unsigned r
 
 __device__ __forceinline__ float4 cluster_read(unsigned remote) {
   float4 value;
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.shared::cluster.v4.f32 { %0, %1, %2, %3}, [%4];"
                : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
                : "r"(remote)
                : "memory");
@@ -176,7 +176,7 @@ __device__ __forceinline__ unsigned pack(float low, float high, __nv_bfloat16) {
 }
 
 __device__ __forceinline__ void matrices_store(unsigned target, unsigned a, unsigned b, unsigned c, unsigned d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(target), "r"(a), "r"(b),
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], { %1, %2, %3, %4};" ::"r"(target), "r"(a), "r"(b),
                "r"(c), "r"(d)
                : "memory");
 }

@@ -20,7 +20,7 @@ __device__ __forceinline__ void wait_for_copies() {
 
 // Four matrices of 8 by 8. Each thread names a row; the rows of eight threads after each other make a matrix.
 __device__ __forceinline__ void load_fragment(unsigned (&fragment)[4], unsigned source) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];"
                  : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
                  : "r"(source)
                  : "memory");
@@ -29,16 +29,16 @@ __device__ __forceinline__ void load_fragment(unsigned (&fragment)[4], unsigned 
 // 16 by 8 sums, plus 16 by 16 times 16 by 8.
 __device__ __forceinline__ void multiply_fragments(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __nv_bfloat16) {
   asm volatile(
-    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-    "{%0, %1, %2, %3};"
+    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, "
+    "{ %0, %1, %2, %3};"
     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 __device__ __forceinline__ void multiply_fragments(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __half) {
   asm volatile(
-    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-    "{%0, %1, %2, %3};"
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, "
+    "{ %0, %1, %2, %3};"
     : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -79,7 +79,7 @@ __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int firs
           }
         }
       }
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(words[0]), "r"(words[1]),
+      asm volatile("st.shared.v4.b32 [%0], { %1, %2, %3, %4};" ::"r"(place), "r"(words[0]), "r"(words[1]),
                          "r"(words[2]), "r"(words[3])
                          : "memory");
     }

@@ -19,8 +19,8 @@ use super::error::{HostError, unsupported};
 use super::instances::{self, Instance, Setting};
 use super::settings::{DeviceSettings, RangeSettings};
 use super::types::{
-    ArgumentPlan, DevicePlan, InstancePlan, KernelPlan, LaunchPlan, MapPlan, RangePlan, SettingPlan, SpacePlan,
-    WorkspacePlan,
+    ArgumentPlan, DevicePlan, InstancePlan, KernelPlan, LaunchPlan, MapPlan, RangePlan, SettingPlan,
+    SpacePlan, WorkspacePlan,
 };
 
 /// The plan of a launcher.

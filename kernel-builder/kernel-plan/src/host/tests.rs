@@ -133,10 +133,13 @@ fn a_capability_has_defaults_of_its_own_and_so_have_tuned_devices_of_it() {
 
 #[test]
 fn a_tensor_map_is_made_of_what_the_call_says() {
-    let map = "[launch.tensor-map.rows_of]\ntensor = \"input\"\nbox = [\"block / 32\", 64]\nswizzle = \"128b\"\n";
+    let map =
+        "[launch.tensor-map.rows_of]\ntensor = \"input\"\nbox = [\"block / 32\", 64]\nswizzle = \"128b\"\n";
     let text = include_str!("../../../../examples/rms-norm-device/op.toml");
     let text = text.replacen("[[launch.kernel]]", &format!("{map}\n[[launch.kernel]]"), 1);
-    let op = parse_op(SourceFile::new("op.toml", text.replacen("args = [", "args = [\"rows_of\", ", 1))).0.unwrap();
+    let op = parse_op(SourceFile::new("op.toml", text.replacen("args = [", "args = [\"rows_of\", ", 1)))
+        .0
+        .unwrap();
     let plan = plan(&op, &[]).unwrap();
     let launch = plan.launch.unwrap();
     assert!(launch.has_tensor_maps);
@@ -144,7 +147,10 @@ fn a_tensor_map_is_made_of_what_the_call_says() {
     assert_eq!((argument.kind.as_str(), argument.value.as_str()), ("CUtensorMap", "call.input"));
     let map = argument.map.as_ref().unwrap();
     assert_eq!((map.rank, map.element.as_str()), (2, "call.T"));
-    assert_eq!((map.lengths.as_str(), map.box_lengths.as_str()), ("call.rows, call.hidden", "floor_div(s.block, 32), 64"));
+    assert_eq!(
+        (map.lengths.as_str(), map.box_lengths.as_str()),
+        ("call.rows, call.hidden", "floor_div(s.block, 32), 64")
+    );
     assert_eq!(
         map.modes,
         "CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, \

@@ -232,7 +232,13 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
 }
 
 /// What `[tune]` and `[launch]` say of one case with the defaults of every GPU, or of those of one capability.
-fn under_defaults(op: &OpSpec, workload: &Workload, case: &Case, tuning: &Tuning, failures: &mut Failures<'_>) {
+fn under_defaults(
+    op: &OpSpec,
+    workload: &Workload,
+    case: &Case,
+    tuning: &Tuning,
+    failures: &mut Failures<'_>,
+) {
     let bindings = Bindings::new(case, tuning);
     let mut admitted = true;
     // A tunable that does not matter may have the default of a capability.

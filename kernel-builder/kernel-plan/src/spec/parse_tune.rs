@@ -139,8 +139,8 @@ fn defaults_of(node: &Node<'_>, choice: &[Value], like: Value) -> BTreeMap<u32, 
         let number = number.filter(|number| number.suffix == CapabilitySuffix::None && !number.ptx);
         if number.is_none() {
             let message = format!("`{}` is not a compute capability", key.value);
-            let problem = Problem::error(codes::TUNE_DEFAULT, message)
-                .help("write it as in \"9.0\", without a letter");
+            let problem =
+                Problem::error(codes::TUNE_DEFAULT, message).help("write it as in \"9.0\", without a letter");
             node.report(problem, &key.span, "not a capability");
         }
         let given = value(&node, Some(like))?;

@@ -299,7 +299,8 @@ fn warnings_alone_leave_a_usable_spec() {
 #[test]
 fn defaults_of_capabilities_are_values_of_the_tunable() {
     let with = |line: &str| {
-        let text = RESIDUAL_NORM.replacen("[tune.block]\n", &format!("[tune.block]\ndefault-for = {line}\n"), 1);
+        let text =
+            RESIDUAL_NORM.replacen("[tune.block]\n", &format!("[tune.block]\ndefault-for = {line}\n"), 1);
         spec::parse_op(SourceFile::new("op.toml", text.as_str()))
     };
     let (op, problems) = with("{ \"9.0\" = 512, \"12.0\" = 128 }");
@@ -307,7 +308,10 @@ fn defaults_of_capabilities_are_values_of_the_tunable() {
     let tune = op.expect("a spec").tune;
     assert_eq!(tune.capabilities().into_iter().collect::<Vec<_>>(), [90, 120]);
     let block = |tuning: &Tuning| tuning[&"block".parse().expect("a name")];
-    assert_eq!(tune.all_defaults().iter().map(block).collect::<Vec<_>>(), [256, 512, 128].map(Value::Integer));
+    assert_eq!(
+        tune.all_defaults().iter().map(block).collect::<Vec<_>>(),
+        [256, 512, 128].map(Value::Integer)
+    );
     assert_eq!(block(&tune.default_tuning_for(80)), Value::Integer(256));
     for (line, said) in [
         ("{ \"9.0\" = 500 }", "the default 500 is not one of the values"),

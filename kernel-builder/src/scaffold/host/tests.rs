@@ -44,7 +44,14 @@ fn length(axis: &Axis, random: &mut SplitMix) -> u64 {
 }
 
 /// Whether the code of a setting has the instance of the kernel at `place`.
-fn has(plan: &HostPlan, setting: usize, place: usize, case: &Case, op: &OpSpec, template: &[TemplateValue]) -> bool {
+fn has(
+    plan: &HostPlan,
+    setting: usize,
+    place: usize,
+    case: &Case,
+    op: &OpSpec,
+    template: &[TemplateValue],
+) -> bool {
     let dtypes = op.dtypes.iter().map(|variable| {
         let dtype = case.dtypes[&variable.name.value];
         format!("int64_t(Element::k{})", dtype.as_str().to_ascii_uppercase())
