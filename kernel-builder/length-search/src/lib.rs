@@ -301,6 +301,26 @@ mod tests {
     }
 
     #[test]
+    fn values_that_nothing_decides_are_there_if_many_axes_may_ask_for_them() {
+        use Operation::{And, Equal};
+        let is = |slot, number| binary(Equal, Program::Slot(slot), Program::Constant(number));
+        // No length that is tried is one of these.
+        let rare = |slots: &[usize]| {
+            slots.iter().map(|slot| is(*slot, 54_321)).reduce(|left, right| binary(And, left, right)).unwrap()
+        };
+        let axis = || Tried::Axis { least: 0, greatest: i64::MAX, step: 1 };
+        let values = |condition: Program, seven: Program| {
+            Search::new(vec![seven], condition.conditions(), &[axis(), axis(), axis()]).values(9)
+        };
+        assert_eq!(values(rare(&[0, 1, 2]), Program::Constant(7)), [vec![7]].into());
+        assert_eq!(values(rare(&[0, 1]), Program::Constant(7)), BTreeSet::new());
+        // It is asked for in no case, or in those with lengths that decide a value.
+        let never = binary(And, rare(&[0, 1, 2]), Program::Constant(0));
+        assert_eq!(values(never, Program::Constant(7)), BTreeSet::new());
+        assert_eq!(values(rare(&[0, 1, 2]), Program::Slot(0)), BTreeSet::new());
+    }
+
+    #[test]
     fn lengths_that_are_only_multiplied_are_tried_as_their_product() {
         use Operation::{Less, Multiply, Remainder};
         let (slot, n) = (Program::Slot, Program::Constant);

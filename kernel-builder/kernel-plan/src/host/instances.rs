@@ -6,7 +6,8 @@
 //! `[launch]` says template arguments as expressions over lengths. Which values they take is found by trying lengths: all up
 //! to 65536 where one axis decides, or two of which one makes few differences, such as a limit for many rows; otherwise a
 //! choice of them where several decide (the more axes, the fewer of each); and for the axes that only conditions speak of,
-//! small ones and the powers of two with their neighbors. A launcher that meets a call without an instance says so by name.
+//! small ones and the powers of two with their neighbors. A kernel whose arguments never change has its instance without a
+//! search if its condition speaks of three axes or more. A launcher that meets a call without an instance says so by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
