@@ -6,3 +6,10 @@ import torch
 def gemm(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """`a` [m, k] times the transpose of `b` [n, k], plus `bias` [n], if there is one: [m, n], as a linear layer has it."""
     return torch.nn.functional.linear(a, b, bias)
+
+
+def gemm_backward(
+    grad_out: torch.Tensor, a: torch.Tensor, b: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients of `a`, `b` and the bias of `gemm`; that of the bias, too, where there is none."""
+    return grad_out @ b, grad_out.T @ a, grad_out.sum(dim=0)

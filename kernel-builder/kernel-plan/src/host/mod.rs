@@ -37,6 +37,14 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
     if op.launch.is_none() && op.cpu.is_none() && op.forward.is_none() {
         return Err(HostError::NoCode);
     }
+    plan_of_gradient(op, devices)
+}
+
+/// The same of an operator that computes gradients. It needs no code: its reference computes them, with PyTorch's operators.
+///
+/// # Errors
+/// What its description asks for and a generated host side does not do.
+pub fn plan_of_gradient(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostError> {
     if let Some(strided) = op.inputs.iter().find(|input| input.strided) {
         return Err(unsupported(format!("`{}` may have any strides", strided.tensor.name.value)));
     }

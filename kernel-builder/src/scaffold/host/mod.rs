@@ -132,7 +132,11 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         host::plan(op, settings).map_err(|cause| ScaffoldError::Host { file: op.file.name.clone(), cause })
     };
     let forward = plan(sources.op, sources.settings[0])?;
-    let backward = sources.backward.map(|op| plan(op, sources.settings[1])).transpose()?;
+    let backward = sources.backward.map(|op| {
+        let plan = host::plan_of_gradient(op, sources.settings[1]);
+        plan.map_err(|cause| ScaffoldError::Host { file: op.file.name.clone(), cause })
+    });
+    let backward = backward.transpose()?;
     let regions = sources.regions.iter().map(|(op, settings)| plan(op, settings));
     let regions = regions.collect::<Result<Vec<HostPlan>, _>>()?;
     let hung = hang(sources.op, &forward, backward.as_ref())?;
@@ -142,6 +146,9 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         plans.push((&forward, "op.toml"));
         plans.extend(backward.iter().map(|plan| (plan, "backward.toml")));
     }
+    let referenced: Vec<&HostPlan> = plans.iter().map(|(plan, _)| *plan).collect();
+    // Gradients may be left to PyTorch's operators.
+    plans.retain(|(plan, _)| plan.launch.is_some() || plan.cpu.is_some());
     plans.extend(regions.iter().zip(sources.regions.iter().map(|(op, _)| last_part(&op.file.name))));
     // A backward operator may have no code for a backend; PyTorch's operators compute it there.
     let mut needed = plans.iter().filter(|(_, file)| *file != "backward.toml");
@@ -185,6 +192,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     let injected = is_injectable(&forward);
     let whole = context! {
         ops => cases::to_value(plans.iter().map(|(plan, _)| plan).collect::<Vec<_>>()),
+        referenced => cases::to_value(&referenced),
         op => cases::completed(&forward),
         backward => cases::to_value(&hung),
         layers => sources.layers,

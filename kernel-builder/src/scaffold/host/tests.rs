@@ -27,7 +27,11 @@ fn operators() -> Vec<(String, OpSpec)> {
             let Some(text) = set.get(file) else { continue };
             let text = String::from_utf8(text.to_vec()).unwrap();
             let (op, problems) = parse_op(SourceFile::new(file, text));
-            found.push((format!("{}/{file}", template.name), op.unwrap_or_else(|| panic!("{problems:?}"))));
+            let op = op.unwrap_or_else(|| panic!("{problems:?}"));
+            // Gradients that PyTorch's operators compute have no code.
+            if op.launch.is_some() {
+                found.push((format!("{}/{file}", template.name), op));
+            }
         }
     }
     assert!(found.len() > 30);
@@ -258,6 +262,18 @@ fn carves_where_it_is_told_to(name: &str, files: &FileSet) {
     }
 }
 
+/// Gradients without code are those of the reference, and no binding knows their operator.
+#[test]
+fn a_gradient_may_be_left_to_pytorch() {
+    for framework in [Framework::Torch, Framework::TvmFfi] {
+        let (_, files) = projects(framework).into_iter().find(|(name, _)| name == "gemm").unwrap();
+        assert!(!text(&files, framework.binding()).contains("gemm_backward"));
+        let package = text(&files, &format!("{}/fast_one/__init__.py", framework.folder()));
+        let called = "ops.gemm_backward if hasattr(ops, \"gemm_backward\") else _gemm_backward_in_pytorch";
+        assert!(package.contains(called) && package.contains("def _gemm_backward_in_pytorch("), "{package}");
+    }
+}
+
 /// A function for every operator and backend that has code, and an operator of PyTorch for each.
 fn exports_every_operator(name: &str, files: &FileSet) {
     let binding = text(files, Framework::TvmFfi.binding());
@@ -269,6 +285,7 @@ fn exports_every_operator(name: &str, files: &FileSet) {
             assert_eq!(binding.contains(&exported), has, "{name}: {exported}");
         }
         let defined = format!("_register(\"{}\", \"(", op.name.value);
-        assert!(operators.contains(&defined), "{name}: {defined}");
+        let has_code = op.launch.is_some() || op.cpu.is_some();
+        assert_eq!(operators.contains(&defined), has_code, "{name}: {defined}");
     }
 }
