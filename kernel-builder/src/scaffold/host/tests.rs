@@ -265,8 +265,9 @@ fn carves_where_it_is_told_to(name: &str, files: &FileSet) {
 /// Gradients without code are those of the reference, and no binding knows their operator.
 #[test]
 fn a_gradient_may_be_left_to_pytorch() {
+    let template = template::all().unwrap().into_iter().find(|template| template.name == "gemm").unwrap();
     for framework in [Framework::Torch, Framework::TvmFfi] {
-        let (_, files) = projects(framework).into_iter().find(|(name, _)| name == "gemm").unwrap();
+        let files = project(&template, framework).unwrap();
         assert!(!text(&files, framework.binding()).contains("gemm_backward"));
         let package = text(&files, &format!("{}/fast_one/__init__.py", framework.folder()));
         let called = "ops.gemm_backward if hasattr(ops, \"gemm_backward\") else _gemm_backward_in_pytorch";
