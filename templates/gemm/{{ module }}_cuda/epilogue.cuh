@@ -1,6 +1,8 @@
 // What becomes of a sum before it is rounded and stored.
 // Owns: the epilogue. Never: stores.
 #pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 namespace gemm {
 
