@@ -5,11 +5,12 @@
 
 PROJECT is built for CUDA (`kernelwright build PROJECT`, or what `packages.py judge --keep` leaves). Shapes are 38 of a published
 search (powers of two and their multiples, 64 to 16384), three products of few rows, and others that --seed draws: any number of
-rows, lengths of current models, often 8 or 24 more or less. Each contender has a CUDA graph of calls with tensors by turns, more
+rows, lengths of current models, often 8 or 24 more or less; two have rows that no vector divides. Each contender has a CUDA graph of calls with tensors by turns, more
 than the L2 cache holds; graphs are replayed by turns, and the median of nine counts. Matrices are random normal, in bf16.
 
-The output has a line for each shape: `kind` (`table` or `drawn`), `m`, `n`, `k`, `us` of each contender, `ratio` of the faster
-library over ours, `error` of 256 rows relative to float32, and the device. Prints geometric means. Needs a GPU, no network.
+The output has a line for each shape: `kind` (`table`, `drawn` or `odd`), `m`, `n`, `k`, `us` of each contender, `ratio` of the faster
+library over ours, `error` of 256 rows relative to float32, and the device. A last line of kind `host` has the microseconds of a
+call on the processor, beside `torch.nn.functional.linear`. Prints geometric means. Needs a GPU, no network.
 """
 
 import argparse
@@ -36,6 +37,8 @@ TABLE = [
     (16, 4096, 14336)
 ]
 # fmt: on
+#: No vector divides their rows.
+ODD = [(333, 4097, 1024), (1000, 1000, 1001)]
 COLUMNS = [768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 8192, 11008, 14336]
 DEPTHS = [64, 128, 512, 768, 1024, 2048, 3072, 4096, 5120, 8192, 14336]
 #: Bytes of all tensors of a contender, at least: more than any L2 cache.
@@ -55,6 +58,8 @@ def shapes(seed, count):
 
     for _ in range(count):
         yield "drawn", (int(2 ** draw.uniform(0, 14)), near(COLUMNS), near(DEPTHS))
+    for shape in ODD:
+        yield "odd", shape
 
 
 def package_of(project):
@@ -127,6 +132,24 @@ def measured(torch, ours, shape):
     return {name: round(statistics.median(of), 2) for name, of in times.items()}, error
 
 
+def host_microseconds(torch, ours):
+    """Of a call of each contender, without waiting for the GPU."""
+    a = torch.randn(16, 64, dtype=torch.bfloat16, device="cuda")
+    b = torch.randn(64, 64, dtype=torch.bfloat16, device="cuda")
+    times = {"ours": [], "linear": []}
+    for _ in range(7):
+        for name, call in (("ours", ours), ("linear", torch.nn.functional.linear)):
+            for _ in range(200):
+                call(a, b)
+            torch.cuda.synchronize()
+            begun = time.perf_counter()
+            for _ in range(400):
+                call(a, b)
+            times[name].append((time.perf_counter() - begun) / 400 * 1e6)
+            torch.cuda.synchronize()
+    return {name: round(statistics.median(of), 2) for name, of in times.items()}
+
+
 def geomean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
@@ -140,8 +163,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=math.inf, help="no shape begins after these")
     options = parser.parse_args()
     begun = time.monotonic()
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        sys.exit("products.py needs PyTorch: run it with a Python that imports torch")
+    if not options.out.parent.is_dir():
+        sys.exit(f"--out: there is no folder {options.out.parent}")
     if not torch.cuda.is_available():
         sys.exit("products.py needs an NVIDIA GPU")
     package = package_of(options.project)
@@ -164,11 +191,14 @@ def main():
             file.write(json.dumps(rows[-1]) + "\n")
             file.flush()
             print(f"{kind} {m} x {n} x {k}: {us['ours']} us, {ratio:.2f}x", file=sys.stderr)
+        host = {"kind": "host", "m": 16, "n": 64, "k": 64, "us": host_microseconds(torch, package.gemm), **about}
+        file.write(json.dumps(host) + "\n")
     unfinished.replace(options.out)
-    for kind in ("table", "drawn"):
+    for kind in ("table", "drawn", "odd"):
         ratios = [row["ratio"] for row in rows if row["kind"] == kind]
         if ratios:
             print(f"{kind}: {len(ratios)} shapes, {geomean(ratios):.3f}x, from {min(ratios):.2f}x to {max(ratios):.2f}x")
+    print(f"host: {host['us']['ours']} us a call, linear {host['us']['linear']} us")
 
 
 if __name__ == "__main__":

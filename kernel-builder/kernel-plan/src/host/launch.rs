@@ -262,7 +262,7 @@ fn argument(
     })
 }
 
-/// What a tensor map says of a tensor, which is dense.
+/// Describes a dense tensor for its tensor map.
 fn map_plan(op: &OpSpec, names: &Names<'_>, kernel: &Kernel, map: &TensorMap) -> Result<MapPlan, HostError> {
     let wanted = &map.tensor.value;
     let launch = op.launch.iter();

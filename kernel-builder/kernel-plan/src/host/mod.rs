@@ -43,7 +43,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
 /// The same of an operator that computes gradients. It needs no code: its reference computes them, with PyTorch's operators.
 ///
 /// # Errors
-/// What its description asks for and a generated host side does not do.
+/// Its description asks for something that generated host code cannot do.
 pub fn plan_of_gradient(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostError> {
     if let Some(strided) = op.inputs.iter().find(|input| input.strided) {
         return Err(unsupported(format!("`{}` may have any strides", strided.tensor.name.value)));

@@ -34,7 +34,7 @@ pub struct RangeSettings {
     pub tuning: Tuning,
 }
 
-/// What was measured on devices, and after it the defaults of the capabilities that have their own.
+/// Adds the defaults of compute capabilities to the measured settings. A measured setting comes first.
 pub(super) fn with_defaults(op: &OpSpec, measured: &[DeviceSettings]) -> Vec<DeviceSettings> {
     let mut devices = measured.to_vec();
     for capability in op.tune.capabilities() {

@@ -111,7 +111,7 @@ fn a_capability_has_defaults_of_its_own_and_so_have_tuned_devices_of_it() {
     for (place, key) in asked(&op, 4096, 4096, Dtype::Bf16, &op.tune.default_tuning_for(90)) {
         assert!(has(&of_default, setting, place, &key), "{key:?}");
     }
-    // What was measured comes first.
+    // Measured settings are asked before the defaults.
     let range = RangeSettings {
         dtypes: [].into(),
         axes: [(name("hidden"), [8, 4096])].into(),

@@ -313,7 +313,7 @@ pub struct ArgumentPlan {
     pub value: String,
     /// The name in messages of an argument of 32 bits, which a value may exceed.
     pub narrowed: Option<String>,
-    /// What a tensor map says of the tensor, whose address is the value.
+    /// The tensor map, if the argument is one. `value` is then the address of its tensor.
     pub map: Option<MapPlan>,
 }
 
