@@ -1,5 +1,6 @@
 // Owns: out = epilogue(a * transpose(b)) for a few rows of a, where the time is that of reading b once. Rows of b are
-// the 16-row operand of mma.sync, straight from memory to registers; the warps of a block take turns along k.
+// the 16-row operand of mma.sync, straight from memory to registers. The warps of a block are in groups: a group has its own
+// rows of b, and its warps take turns along k. Rows of a that one group reads, the others find in the L1 cache.
 // Never: shared memory for operands, other layouts, more than `columns` rows of a.
 #pragma once
 #include "epilogue.cuh"
@@ -89,10 +90,12 @@ struct Batch {
   }
 };
 
-template <typename T, int columns, int rows, int warps, int units>
+template <typename T, int columns, int rows, int warps, int units, int groups>
 __device__ __forceinline__ void few_rows(T* out, const T* a, const T* b, const Epilogue<T>& epilogue, int m, int n, int k) {
-  constexpr int blocks = rows / 16, parts = columns / 8, width = units * 32;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first = blockIdx.x * rows;
+  constexpr int blocks = rows / 16, parts = columns / 8, width = units * 32, turns = warps / groups;
+  static_assert(warps % groups == 0, "as many warps in each group");
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 / groups, group = threadIdx.x / 32 % groups;
+  const int block_first = blockIdx.x * rows * groups, first = block_first + group * rows;
   float sums[blocks][parts][4] = {};
 
   // The next batch is on its way while one is multiplied.
@@ -100,35 +103,35 @@ __device__ __forceinline__ void few_rows(T* out, const T* a, const T* b, const E
   int column = warp * width;
   even.read(b, a, first, m, n, k, column);
   while (column < k) {
-    column += warps * width;
+    column += turns * width;
     odd.read(b, a, first, m, n, k, column);
     even.multiply(sums);
     if (column >= k) break;
-    column += warps * width;
+    column += turns * width;
     even.read(b, a, first, m, n, k, column);
     odd.multiply(sums);
   }
 
-  // What the warps have is added up in their order.
-  __shared__ float all[warps][columns][rows + 1];
+  // What the warps of a group have is added up in their order.
+  __shared__ float all[turns][columns][rows * groups + 1];
 #pragma unroll
   for (int i = 0; i < blocks; ++i) {
 #pragma unroll
     for (int j = 0; j < parts; ++j) {
 #pragma unroll
       for (int part = 0; part < 4; ++part) {
-        all[warp][j * 8 + lane % 4 * 2 + part % 2][i * 16 + lane / 4 + part / 2 * 8] = sums[i][j][part];
+        all[warp][j * 8 + lane % 4 * 2 + part % 2][group * rows + i * 16 + lane / 4 + part / 2 * 8] = sums[i][j][part];
       }
     }
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < rows * columns; i += warps * 32) {
-    const int y = i / rows, x = i % rows;
-    if (y >= m || first + x >= n) continue;
+  for (int i = threadIdx.x; i < rows * groups * columns; i += warps * 32) {
+    const int y = i / (rows * groups), x = i % (rows * groups);
+    if (y >= m || block_first + x >= n) continue;
     float sum = all[0][y][x];
 #pragma unroll
-    for (int w = 1; w < warps; ++w) sum += all[w][y][x];
-    out[static_cast<long long>(y) * n + first + x] = static_cast<T>(epilogue(sum, y, first + x));
+    for (int w = 1; w < turns; ++w) sum += all[w][y][x];
+    out[static_cast<long long>(y) * n + block_first + x] = static_cast<T>(epilogue(sum, y, block_first + x));
   }
 }
 

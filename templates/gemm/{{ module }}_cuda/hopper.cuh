@@ -22,14 +22,24 @@ __device__ __forceinline__ void barrier_init(unsigned barrier, unsigned arrivals
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// Makes initialised barriers visible to the copy engine. A barrier of threads must follow.
+// Makes initialised barriers visible to the copy engine and to the other blocks of the cluster. A barrier of threads must
+// follow. fence.proxy.async would wait for all memory of the GPU, and is not needed.
 __device__ __forceinline__ void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("fence.proxy.async;" ::: "memory");
 }
 
 __device__ __forceinline__ void barrier_arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives at the same barrier of another block of the cluster. Not with .release.cluster, which waits for all memory of the
+// GPU: the arrival only says that products have read a stage, and they were waited for.
+__device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned rank) {
+  asm volatile(
+      "{.reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
 }
 
 // Arrives, and adds to the bytes that the phase waits for.
@@ -69,6 +79,16 @@ __device__ __forceinline__ void box_load(unsigned target, const TensorMap& map, 
       : "memory");
 }
 
+// The same for all blocks of the cluster whose bit is set: at the same address, counted at the same barrier of each.
+__device__ __forceinline__ void
+box_load_to(unsigned short blocks, unsigned target, const TensorMap& map, int x, int y, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, { %2, %3}], [%4], %5;" ::"r"(target),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
 __device__ __forceinline__ void box_store(const TensorMap& map, int x, int y, unsigned source) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, { %1, %2}], [%3];" ::"l"(&map), "r"(x),
                "r"(y), "r"(source)
@@ -83,8 +103,6 @@ __device__ __forceinline__ void stores_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 
-__device__ __forceinline__ void stores_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-
 // What this thread wrote to shared memory will be seen by the copy engine.
 __device__ __forceinline__ void shared_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
@@ -95,6 +113,11 @@ __device__ __forceinline__ unsigned cluster_rank() {
   unsigned rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
+}
+
+// relaxed: no other block reads afterwards what this one wrote. A release waits for all memory of the GPU.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
@@ -112,6 +135,24 @@ __device__ __forceinline__ float4 cluster_read(unsigned remote) {
   asm volatile("ld.shared::cluster.v4.f32 { %0, %1, %2, %3}, [%4];"
                : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
                : "r"(remote)
+               : "memory");
+  return value;
+}
+
+// Writes 16 bytes to another block's shared memory, which a barrier there counts.
+__device__ __forceinline__ void
+cluster_send(unsigned remote, unsigned remote_barrier, float x, float y, float z, float w) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], { %2, %3, %4, %5}, [%1];" ::"r"(remote),
+      "r"(remote_barrier), "f"(x), "f"(y), "f"(z), "f"(w)
+      : "memory");
+}
+
+__device__ __forceinline__ float4 shared_read(unsigned address) {
+  float4 value;
+  asm volatile("ld.shared.v4.f32 { %0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(address)
                : "memory");
   return value;
 }

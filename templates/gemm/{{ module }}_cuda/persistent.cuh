@@ -7,15 +7,15 @@
 
 namespace gemm {
 
-// pingpong: each of two warpgroups has its own tile, and stores it while the other multiplies. Otherwise both share a tile,
-// and each has some of its rows.
-template <typename T, int tile_m, int tile_n, int stages, bool pingpong>
+// consumers: warpgroups that multiply. pingpong: each of two has its own tile, and stores it while the other multiplies.
+// Otherwise all share a tile, and each has some of its rows.
+template <typename T, int tile_m, int tile_n, int stages, int consumers, int cluster_m, int cluster_n, bool pingpong>
 struct Plan {
-  using Stages = Ring<T, tile_m, tile_n, stages>;
-  // Warpgroups that multiply.
-  static constexpr int consumers = 2, sharers = pingpong ? 1 : consumers;
+  using Stages = Ring<T, tile_m, tile_n, stages, cluster_m, cluster_n>;
+  static constexpr int cluster = cluster_m * cluster_n, sharers = pingpong ? 1 : consumers;
   static constexpr int own_m = tile_m / sharers, blocks = own_m / 64;
   static_assert(tile_m % (64 * sharers) == 0, "a warpgroup has whole blocks of 64 rows");
+  static_assert(!pingpong || consumers == 2, "two warpgroups take turns");
 
   // A warp stores 16 rows by `slab_n` columns at a time, from two slabs in turn.
   static constexpr int slab_n = tile_n % 64 == 0 ? 64 : 32;
@@ -29,7 +29,7 @@ struct Plan {
   static_assert(shared <= 232448, "more than the shared memory of a block");
 
   // The registers of a multiprocessor are dealt again: few for the copies, the rest for the sums.
-  static constexpr int copy_registers = 40, sum_registers = 232;
+  static constexpr int copy_registers = consumers == 3 ? 32 : 40, sum_registers = consumers == 3 ? 160 : 232;
 };
 
 // Rounds the sums of a warp and stores them, 16 rows by `slab_n` columns at a time. Two stores are under way at most:
@@ -105,13 +105,16 @@ __device__ __forceinline__ void store_direct(float (&sums)[P::blocks][tile_n / 2
 
 // through_memory: results go through shared memory, in boxes that are clipped at the edges; rows of `out` begin at multiples
 // of 16 bytes. Otherwise they are stored from registers, and `map_out` is not read.
-template <typename T, int tile_m, int tile_n, int stages, bool pingpong, bool through_memory>
-__device__ __forceinline__ void persistent_tiles(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, T* out,
-                             const Epilogue<T>& epilogue, int m, int n, int k, int group) {
-  using P = Plan<T, tile_m, tile_n, stages, pingpong>;
+template <typename T, int tile_m, int tile_n, int stages, int consumers, int cluster_m, int cluster_n, bool pingpong,
+          bool through_memory>
+__device__ __forceinline__ void
+persistent_tiles(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, T* out,
+                 const Epilogue<T>& epilogue, int m, int n, int k, int group) {
+  using P = Plan<T, tile_m, tile_n, stages, consumers, cluster_m, cluster_n, pingpong>;
   extern __shared__ unsigned char memory[];
+  // At the same place in all blocks of a cluster, since copies go to the same address of each.
   const unsigned base = (shared_address(memory) + 1023) / 1024 * 1024;
-  typename P::Stages ring(base, base + P::barriers_at);
+  typename P::Stages ring(base, base + P::barriers_at, P::cluster > 1 ? static_cast<int>(cluster_rank()) : 0);
   const unsigned turns = base + P::turns_at;
 
   if (threadIdx.x == 0) {
@@ -122,23 +125,34 @@ __device__ __forceinline__ void persistent_tiles(const TensorMap& map_a, const T
     barrier_init(turns + 8, 4);
     ring.init(4 * P::sharers);
   }
-  __syncthreads();
+  // Other blocks of the cluster send here: not before the barriers are there.
+  if constexpr (P::cluster > 1) {
+    cluster_arrive_relaxed();
+    cluster_wait();
+  } else {
+    __syncthreads();
+  }
 
-  const Walk walk{(m + tile_m - 1) / tile_m, (n + tile_n - 1) / tile_n, group};
+  // Blocks of a cluster take tiles beside each other, and all take the same number of steps. A tile that lies outside is read
+  // as zero and not stored.
+  const Walk walk{(m + tile_m * cluster_m - 1) / (tile_m * cluster_m),
+                  (n + tile_n * cluster_n - 1) / (tile_n * cluster_n), group};
+  const int first = blockIdx.x / P::cluster, clusters = gridDim.x / P::cluster;
   const int steps = (k + stage_k - 1) / stage_k;
   // The same for all lanes, which the compiler sees by the shuffle: descriptors are made in uniform registers.
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0), warp = threadIdx.x % 128 / 32;
 
-  if (warpgroup == P::consumers) {
+  if (warpgroup == consumers) {
     registers_give<P::copy_registers>();
-    if (threadIdx.x == P::consumers * 128) {
-      for (int index = blockIdx.x; index < walk.tiles(); index += gridDim.x) {
+    if (threadIdx.x == consumers * 128) {
+      for (int index = first; index < walk.tiles(); index += clusters) {
         int row, column;
         walk.at(index, row, column);
-        for (int step = 0; step < steps; ++step) {
-          ring.load(map_a, map_b, row * tile_m, column * tile_n, step * stage_k);
-        }
+        row = (row * cluster_m + ring.place.m) * tile_m;
+        column = (column * cluster_n + ring.place.n) * tile_n;
+        for (int step = 0; step < steps; ++step) ring.load(map_a, map_b, row, column, step * stage_k);
       }
+      if constexpr (P::cluster > 1) ring.drain();
     }
   } else {
     registers_take<P::sum_registers>();
@@ -146,7 +160,7 @@ __device__ __forceinline__ void persistent_tiles(const TensorMap& map_a, const T
     const int own = pingpong ? 0 : warpgroup * P::own_m;
     unsigned turn = 0, round = 0;
     int mine = warpgroup;
-    for (int index = blockIdx.x; index < walk.tiles(); index += gridDim.x) {
+    for (int index = first; index < walk.tiles(); index += clusters) {
       if constexpr (pingpong) {
         mine ^= 1;
         if (mine == 0) {
@@ -156,8 +170,8 @@ __device__ __forceinline__ void persistent_tiles(const TensorMap& map_a, const T
       }
       int row, column;
       walk.at(index, row, column);
-      row = row * tile_m + own + warp * 16;
-      column = column * tile_n;
+      row = (row * cluster_m + ring.place.m) * tile_m + own + warp * 16;
+      column = (column * cluster_n + ring.place.n) * tile_n;
 
       float sums[P::blocks][tile_n / 2];
       if constexpr (pingpong) {
@@ -179,8 +193,15 @@ __device__ __forceinline__ void persistent_tiles(const TensorMap& map_a, const T
       }
     }
     if constexpr (through_memory) {
-      if (threadIdx.x % 32 == 0) stores_wait();
+      if (threadIdx.x % 32 == 0) stores_wait_read<0>();
     }
+  }
+
+  // A block stays until no other sends to its shared memory any more.
+  if constexpr (P::cluster > 1) {
+    __syncwarp();
+    cluster_arrive_relaxed();
+    cluster_wait();
   }
 }
 

@@ -1,5 +1,5 @@
 // Owns: the ring of stages in shared memory through which tiles of a and b go from the copy engine to the tensor cores:
-// who waits for whom, and the main loop of the products.
+// who waits for whom, which block of a cluster copies what, and the main loop of the products.
 // Never: which tiles are computed, and what becomes of the sums.
 #pragma once
 #include "hopper.cuh"
@@ -10,29 +10,66 @@ namespace gemm {
 // So many elements of k make a stage: a row of a tile is the 128 bytes that the swizzle spans.
 constexpr int stage_k = 64;
 
-template <typename T, int tile_m, int tile_n, int stages>
+// A block's place in its cluster. Blocks of one row of a cluster need the same tile of a, those of one column the same tile
+// of b: each copies a slice of it, and sends that to all of them.
+template <int cluster_m, int cluster_n>
+struct Place {
+  int m, n;
+
+  __device__ __forceinline__ explicit Place(int rank) : m(rank % cluster_m), n(rank / cluster_m) {}
+
+  __device__ __forceinline__ unsigned short same_a() const {
+    unsigned blocks = 0;
+#pragma unroll
+    for (int i = 0; i < cluster_n; ++i) blocks |= 1u << (m + i * cluster_m);
+    return static_cast<unsigned short>(blocks);
+  }
+
+  __device__ __forceinline__ unsigned short same_b() const {
+    unsigned blocks = 0;
+#pragma unroll
+    for (int i = 0; i < cluster_m; ++i) blocks |= 1u << (i + n * cluster_m);
+    return static_cast<unsigned short>(blocks);
+  }
+
+  // The blocks that write into this one, and into which this one writes: itself and those of its row and its column.
+  static constexpr int peers = cluster_m + cluster_n - 1;
+
+  __device__ __forceinline__ int peer(int i) const {
+    if (i < cluster_m) return i + n * cluster_m;
+    const int other = i - cluster_m;
+    return m + (other + (other >= n ? 1 : 0)) * cluster_m;
+  }
+};
+
+template <typename T, int tile_m, int tile_n, int stages, int cluster_m = 1, int cluster_n = 1>
 struct Ring {
   static constexpr int bytes_a = tile_m * stage_k * 2, bytes_b = tile_n * stage_k * 2;
   static constexpr int bytes = stages * (bytes_a + bytes_b), barrier_bytes = stages * 16;
   static_assert(bytes_a % 1024 == 0 && bytes_b % 1024 == 0, "the swizzle has a period of 1024 bytes");
+  // What a block copies of a tile: the box of its tensor map.
+  static constexpr int slice_a = tile_m / cluster_n, slice_b = tile_n / cluster_m;
+  static_assert(tile_m % (8 * cluster_n) == 0 && tile_n % (8 * cluster_m) == 0, "slices are whole periods");
 
   unsigned tiles, barriers;
+  Place<cluster_m, cluster_n> place;
   int stage = 0;
   // The parity of the current use of the current stage: 0 the first time round, then 1.
   unsigned parity = 0;
 
-  __device__ __forceinline__ Ring(unsigned tiles, unsigned barriers) : tiles(tiles), barriers(barriers) {}
+  __device__ __forceinline__ Ring(unsigned tiles, unsigned barriers, int rank = 0)
+      : tiles(tiles), barriers(barriers), place(rank) {}
 
   __device__ __forceinline__ unsigned a() const { return tiles + stage * bytes_a; }
   __device__ __forceinline__ unsigned b() const { return tiles + stages * bytes_a + stage * bytes_b; }
   __device__ __forceinline__ unsigned full(int at) const { return barriers + at * 8; }
   __device__ __forceinline__ unsigned empty(int at) const { return barriers + (stages + at) * 8; }
 
-  // By one thread. So many warps will release a stage.
+  // By one thread. `warps` of each block that this one writes to, itself among them, will release a stage.
   __device__ __forceinline__ void init(int warps) const {
     for (int i = 0; i < stages; ++i) {
       barrier_init(full(i), 1);
-      barrier_init(empty(i), warps);
+      barrier_init(empty(i), warps * Place<cluster_m, cluster_n>::peers);
     }
     barrier_init_fence();
   }
@@ -54,16 +91,39 @@ struct Ring {
   // By one thread: starts the copies of one step, once all who read the stage before have released it.
   __device__ __forceinline__ void load(const TensorMap& map_a, const TensorMap& map_b, int row, int column, int k) {
     barrier_wait(empty(stage), parity ^ 1);
-    // Whole boxes are counted, also where they reach beyond the matrix.
+    // Whole boxes are counted, also where they reach beyond the matrix. Those of other blocks may come before this line: the
+    // count is below zero for a while, but the phase cannot end before this arrival.
     barrier_expect(full(stage), bytes_a + bytes_b);
-    box_load(a(), map_a, k, row, full(stage));
-    box_load(b(), map_b, k, column, full(stage));
+    if constexpr (cluster_n == 1) {
+      box_load(a(), map_a, k, row, full(stage));
+    } else {
+      box_load_to(place.same_a(), a() + place.n * slice_a * 128, map_a, k, row + place.n * slice_a, full(stage));
+    }
+    if constexpr (cluster_m == 1) {
+      box_load(b(), map_b, k, column, full(stage));
+    } else {
+      box_load_to(place.same_b(), b() + place.m * slice_b * 128, map_b, k, column + place.m * slice_b, full(stage));
+    }
     advance();
+  }
+
+  // By the thread that loads, at the end: waits until every stage has been released, so that no arrival of another block
+  // comes after this one has gone.
+  __device__ __forceinline__ void drain() {
+    for (int i = 0; i < stages; ++i) {
+      barrier_wait(empty(stage), parity ^ 1);
+      advance();
+    }
   }
 
   // By each warp that multiplies, when its products no longer read the stage.
   __device__ __forceinline__ void release(int at) const {
-    if (threadIdx.x % 32 == 0) barrier_arrive(empty(at));
+    const int lane = threadIdx.x % 32;
+    if constexpr (Place<cluster_m, cluster_n>::peers == 1) {
+      if (lane == 0) barrier_arrive(empty(at));
+    } else {
+      if (lane < Place<cluster_m, cluster_n>::peers) barrier_arrive_at(empty(at), place.peer(lane));
+    }
   }
 
   // By a warpgroup: adds up `steps` steps of `blocks` blocks of 64 rows, from `row` of the tile on. One group of products is

@@ -113,8 +113,8 @@ __device__ __forceinline__ void split_tile(const TensorMap& map_a, const TensorM
     }
     store_four(out, sum, row + y, column + x, m, n, epilogue);
   }
-  // A block stays until nobody reads its shared memory any more.
-  cluster_arrive();
+  // A block stays until no other reads its shared memory any more.
+  cluster_arrive_relaxed();
   cluster_wait();
 }
 
