@@ -5,12 +5,17 @@
 
 PROJECT is built for CUDA (`kernelwright build PROJECT`, or what `packages.py judge --keep` leaves). Shapes are 38 of a published
 search (powers of two and their multiples, 64 to 16384), three products of few rows, and others that --seed draws: any number of
-rows, lengths of current models, often 8 or 24 more or less; two have rows that no vector divides. Each contender has a CUDA graph of calls with tensors by turns, more
-than the L2 cache holds; graphs are replayed by turns, and the median of nine counts. Matrices are random normal, in bf16.
+rows, lengths of current models, often 8 or 24 more or less; two have rows that no vector divides. Each contender has a CUDA
+graph of calls with tensors by turns, more than the L2 cache holds; graphs are replayed by turns, and the median of nine counts.
+Matrices are random normal.
 
-The output has a line for each shape: `kind` (`table`, `drawn` or `odd`), `m`, `n`, `k`, `us` of each contender, `ratio` of the faster
-library over ours, `error` of 256 rows relative to float32, and the device. A last line of kind `host` has the microseconds of a
-call on the processor, beside `torch.nn.functional.linear`. Prints geometric means. Needs a GPU, no network.
+Contenders are `ours`, `cublas` and `cublaslt` as PyTorch calls them, and `tuned`: the fastest of all algorithms that cuBLASLt
+proposes for the shape, found by timing each in the same way before.
+
+The output has a line for each shape: `kind` (`table`, `drawn` or `odd`), `dtype`, `m`, `n`, `k`, `us` of each contender, `ratio` of
+the fastest library over ours, `algorithms` that were proposed, `error` of 256 rows relative to float32, and the device. A last line
+of kind `host` has the microseconds of a call on the processor, beside `torch.nn.functional.linear`. Prints geometric means. Needs
+a GPU, no network.
 """
 
 import argparse
@@ -23,6 +28,8 @@ import random
 import statistics
 import sys
 import time
+
+from cublaslt import CublasLt
 
 #: Products of a (m by k) and the transpose of b (n by k): m, n, k.
 # fmt: off
@@ -96,40 +103,57 @@ def microseconds(torch, graph, calls):
     return begin.elapsed_time(end) * 1e3 / calls
 
 
-def measured(torch, ours, shape):
-    """Times of all contenders, and the error of ours."""
+def fastest(torch, proposed, sets, calls):
+    """The call of the fastest algorithm that cuBLASLt proposes: its time is the median of three."""
+
+    def call_of(algorithm):
+        return lambda a, b, out: proposed(algorithm, a, b, out)
+
+    def time_of(call):
+        graph = captured(torch, call, sets, calls)
+        return statistics.median(microseconds(torch, graph, calls) for _ in range(4))
+
+    return min(map(call_of, proposed.algorithms), key=time_of)
+
+
+def measured(torch, ours, library_tuned, dtype, shape):
+    """Times of all contenders, the number of algorithms that cuBLASLt proposes, and the error of ours."""
     m, n, k = shape
 
     def library(name):
-        def call(a, b):
+        def call(a, b, _):
             torch.backends.cuda.preferred_blas_library(name)
             return torch.nn.functional.linear(a, b)
 
         return call
 
     def random_matrix(rows, columns):
-        return torch.randn(rows, columns, dtype=torch.bfloat16, device="cuda")
+        return torch.randn(rows, columns, dtype=dtype, device="cuda")
 
     one = 2 * (m * k + n * k + m * n)
-    sets = [(random_matrix(m, k), random_matrix(n, k)) for _ in range(max(2, min(16, -(-ROTATED // one))))]
-    a, b = sets[0]
+    number = max(2, min(16, -(-ROTATED // one)))
+    sets = [(random_matrix(m, k), random_matrix(n, k), torch.empty(m, n, dtype=dtype, device="cuda")) for _ in range(number)]
+    a, b, _ = sets[0]
     want = torch.matmul(a[:256].float(), b.float().t())
     error = ((ours(a, b)[:256].float() - want).norm() / want.norm()).item()
     estimate = max(2 * m * n * k / 7e8, one / 4e6) + 3
     calls = int(max(2, min(100, 2500 / estimate)))
     if calls > len(sets):
         calls = -(-calls // len(sets)) * len(sets)
-    graphs = {
-        name: captured(torch, call, sets, calls)
-        for name, call in (("ours", ours), ("cublas", library("cublas")), ("cublaslt", library("cublaslt")))
-    }
+    proposed = library_tuned.product(dtype, m, n, k)
+    contenders = {"ours": lambda a, b, _: ours(a, b), "cublas": library("cublas"), "cublaslt": library("cublaslt")}
+    if proposed.algorithms:
+        contenders["tuned"] = fastest(torch, proposed, sets, calls)
+    graphs = {name: captured(torch, call, sets, calls) for name, call in contenders.items()}
     for graph in graphs.values():
         graph.replay()
     times = {name: [] for name in graphs}
     for _ in range(ROUNDS):
         for name, graph in graphs.items():
             times[name].append(microseconds(torch, graph, calls))
-    return {name: round(statistics.median(of), 2) for name, of in times.items()}, error
+    algorithms = len(proposed.algorithms)
+    proposed.close()
+    return {name: round(statistics.median(of), 2) for name, of in times.items()}, algorithms, error
 
 
 def host_microseconds(torch, ours):
@@ -158,6 +182,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("project")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="a file of JSON lines, written anew")
+    parser.add_argument("--dtype", choices=["bfloat16", "float16"], default="bfloat16")
     parser.add_argument("--seed", type=int, default=77, help="of the drawn shapes")
     parser.add_argument("--count", type=int, default=30, help="drawn shapes")
     parser.add_argument("--seconds", type=float, default=math.inf, help="no shape begins after these")
@@ -172,9 +197,13 @@ def main():
     if not torch.cuda.is_available():
         sys.exit("products.py needs an NVIDIA GPU")
     package = package_of(options.project)
+    library_tuned = CublasLt(torch)
+    dtype = getattr(torch, options.dtype)
     about = {
+        "dtype": options.dtype,
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
+        "cublaslt": library_tuned.version,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     rows = []
@@ -184,10 +213,11 @@ def main():
             if time.monotonic() - begun > options.seconds:
                 print("out of time; the rest is not measured", file=sys.stderr)
                 break
-            us, error = measured(torch, package.gemm, shape)
+            us, algorithms, error = measured(torch, package.gemm, library_tuned, dtype, shape)
             m, n, k = shape
-            ratio = round(min(us["cublas"], us["cublaslt"]) / us["ours"], 3)
-            rows.append({"kind": kind, "m": m, "n": n, "k": k, "us": us, "ratio": ratio, "error": error, **about})
+            ratio = round(min(time for name, time in us.items() if name != "ours") / us["ours"], 3)
+            found = {"us": us, "ratio": ratio, "algorithms": algorithms, "error": error}
+            rows.append({"kind": kind, "m": m, "n": n, "k": k, **found, **about})
             file.write(json.dumps(rows[-1]) + "\n")
             file.flush()
             print(f"{kind} {m} x {n} x {k}: {us['ours']} us, {ratio:.2f}x", file=sys.stderr)

@@ -24,6 +24,8 @@ pub(in crate::bench) struct Fake {
     claims: (f64, f64),
     /// Outputs are wrong after so many blocks.
     wrong_after: Option<usize>,
+    /// So many blocks from the first one are three times as slow.
+    slow: usize,
     /// Faults of the next blocks, in order.
     faults: VecDeque<Fault>,
     blocks: usize,
@@ -64,6 +66,7 @@ impl Fake {
             waking: 100e-6,
             claims: (1.0, 1.0),
             wrong_after: None,
+            slow: 0,
             faults: VecDeque::new(),
             blocks: 0,
             asked: Vec::new(),
@@ -123,7 +126,8 @@ impl Timer for Fake {
         self.blocks += 1;
         let name = ask.contender.unwrap_or("nobody");
         self.asked.push((name.to_owned(), ask.contents, ask.calls, ask.edits.to_vec()));
-        let each = self.seconds.get(name).copied().unwrap_or(0.0);
+        let slower = if self.blocks <= self.slow { 3.0 } else { 1.0 };
+        let each = self.seconds.get(name).copied().unwrap_or(0.0) * slower;
         let took = each * ask.calls as f64;
         let claimed = took
             * match ask.aim {
@@ -201,20 +205,22 @@ axes = { n = 4 }
 
 fn play(kernel: &mut Fake, baselines: &mut Fake, seed: u64) -> Result<Outcome, Stop> {
     let folder = files::scratch().unwrap();
-    let (budget, idle) = (Duration::from_millis(1), Duration::from_millis(1));
-    let mut rounds = Rounds {
+    rounds(kernel, baselines, seed, folder.path()).measure(&case())
+}
+
+fn rounds<'a>(kernel: &'a mut Fake, baselines: &'a mut Fake, seed: u64, folder: &'a Path) -> Rounds<'a> {
+    Rounds {
         kernel,
         baselines,
         tracer: None,
         traced: None,
         random: SplitMix(seed),
-        folder: folder.path(),
-        budget,
+        folder,
+        budget: Duration::from_millis(1),
         regimes: Regime::ALL.to_vec(),
         threads: 1,
-        idle,
-    };
-    rounds.measure(&case())
+        idle: Duration::from_millis(1),
+    }
 }
 
 fn refused(kernel: &mut Fake, baselines: &mut Fake) -> (Finding, String) {
@@ -222,6 +228,36 @@ fn refused(kernel: &mut Fake, baselines: &mut Fake) -> (Finding, String) {
         Err(Stop::Refused(finding, reason)) => (finding, reason),
         other => panic!("not refused: {other:?}"),
     }
+}
+
+/// What comes of a baseline whose first blocks after the kernel are slow, and whether the kernel's process was stopped.
+fn after_slow_blocks(slow: usize, idle: Duration) -> (Result<Option<String>, Stop>, bool) {
+    let on_a_gpu = |fake| Fake { regime: Regime::Graph, ..fake };
+    let (mut kernel, mut baselines) =
+        (on_a_gpu(Fake::kernel()), Fake { slow, ..on_a_gpu(Fake::baselines()) });
+    let rivals = baselines.prepare(0).unwrap();
+    let folder = files::scratch().unwrap();
+    let mut rounds = rounds(&mut kernel, &mut baselines, 1, folder.path());
+    rounds.idle = idle;
+    let found = rounds.left_behind(&rivals, &[20e-6; PROBES]);
+    (found, kernel.stopped)
+}
+
+#[test]
+fn a_kernel_is_blamed_for_a_slow_baseline_only_if_it_stays_slow_until_the_process_ends() {
+    let long = Duration::from_secs(100);
+    assert!(matches!(after_slow_blocks(0, long), (Ok(None), false)));
+    // The second look finds it as fast as before.
+    let (found, stopped) = after_slow_blocks(PROBES, long);
+    let note = found.unwrap().unwrap();
+    assert!(note.contains("3.00 times slower right after the kernel's rounds") && !stopped, "{note}");
+    // No second look: it was slow until the process ended.
+    let (found, stopped) = after_slow_blocks(PROBES, Duration::ZERO);
+    assert!(matches!(found, Err(Stop::Refused(Finding::State, _))) && stopped);
+    // It is slow without the process, too.
+    let (found, stopped) = after_slow_blocks(usize::MAX, Duration::from_micros(1));
+    let note = found.unwrap().unwrap();
+    assert!(note.contains("without its process") && stopped, "{note}");
 }
 
 #[test]

@@ -69,6 +69,14 @@ pub(super) fn blame(
     }
 }
 
+/// What to say of a baseline that was slower for a while, and as fast as before with the candidate's process still alive.
+pub(super) fn passed(name: &str, factor: f64) -> String {
+    format!(
+        "`{name}` was {factor:.2} times slower right after the kernel's rounds, and as fast as before a moment later: the \
+         machine was busy with something else"
+    )
+}
+
 /// What is wrong with a process that takes so many processors while nothing is asked of it, if anything.
 pub(super) fn busy(processors: f64) -> Option<String> {
     (processors > BUSY).then(|| {
