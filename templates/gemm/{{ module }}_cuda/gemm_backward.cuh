@@ -4,6 +4,7 @@
 // Each is a product of `first`, m by k, and `second`, k by n, whose rows are those of its k. `turned`: so are those of `first`.
 #pragma once
 #include "columns.cuh"
+#include "parts.cuh"
 #include "persistent.cuh"
 #include "portable.cuh"
 #include "push.cuh"
@@ -55,6 +56,20 @@ __global__ void __launch_bounds__(tile_m * 2 + 32)
           int k, int group) {
   ON_HOPPER(gemm::split_tile<T, tile_m, tile_n, stages, cluster, first_layout<turned>, Layout::across>(
       map_first, map_second, out, Sum(), m, n, k, group));
+}
+
+// Blocks for parts of k, whose sums `add` adds up.
+template <typename T, int tile_m, int tile_n, int stages, bool turned>
+__global__ void __launch_bounds__(tile_m * 2 + 32, 1)
+    part(const __grid_constant__ TensorMap map_first, const __grid_constant__ TensorMap map_second, float* sums, int m,
+         int n, int k, int group) {
+  ON_HOPPER(gemm::part_tile<T, tile_m, tile_n, stages, first_layout<turned>, Layout::across>(
+      map_first, map_second, sums, m, n, k, group));
+}
+
+template <typename T>
+__global__ void __launch_bounds__(256) add(T* out, const float* sums, int parts, long long count) {
+  gemm::add_parts(out, sums, parts, count);
 }
 
 // Any product on any GPU. aligned: rows begin at multiples of 16 bytes.
