@@ -9,7 +9,8 @@ def gemm(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> 
 
 
 def gemm_backward(
-    grad_out: torch.Tensor, a: torch.Tensor, b: torch.Tensor
+    grad_out: torch.Tensor, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradients of `a`, `b` and the bias of `gemm`; that of the bias, too, where there is none."""
-    return grad_out @ b, grad_out.T @ a, grad_out.sum(dim=0)
+    """The gradients of `a` [m, k], `b` [n, k] and the bias [n] of `gemm`; zeros for the bias, if there is none."""
+    grad_bias = grad_out.new_zeros(b.shape[0]) if bias is None else grad_out.sum(dim=0)
+    return grad_out @ b, grad_out.T @ a, grad_bias

@@ -19,9 +19,9 @@ struct Epilogue {
 // end of hole: epilogue
 
 // Zero for a place outside of the product, of which the epilogue knows nothing.
-template <typename T>
+template <class Finish>
 __device__ __forceinline__ float
-finished(const Epilogue<T>& epilogue, float sum, int row, int column, int m, int n) {
+finished(const Finish& epilogue, float sum, int row, int column, int m, int n) {
   return row < m && column < n ? epilogue(sum, row, column) : 0.0f;
 }
 

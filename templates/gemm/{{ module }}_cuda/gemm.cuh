@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(warps_m* warps_n* warps_k * 32)
 template <typename T, int tile_m, int tile_n, int tile_k, int warps_m, int warps_n, int stages, bool aligned>
 __global__ void __launch_bounds__(warps_m* warps_n * 32)
     portable(T* out, const T* a, const T* b, const T* bias, int m, int n, int k, int group) {
-  portable_tile<T, tile_m, tile_n, tile_k, warps_m, warps_n, stages, aligned>(
+  portable_tile<T, tile_m, tile_n, tile_k, warps_m, warps_n, stages, aligned, aligned>(
       out, a, b, Epilogue<T>{bias}, m, n, k, group);
 }
 

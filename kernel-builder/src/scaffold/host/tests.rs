@@ -117,6 +117,11 @@ fn project(template: &Template, framework: Framework) -> Option<FileSet> {
     if set.get(Framework::Torch.binding()).is_some() {
         return None;
     }
+    Some(with_host_side(&set, template, &answers))
+}
+
+/// The files of a rendered template, and the host side for them.
+fn with_host_side(set: &FileSet, template: &Template, answers: &Answers) -> FileSet {
     let text = |name: &str| set.get(name).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap());
     let parse = |name: &str| text(name).map(|text| parse_op(SourceFile::new(name, text)).0.unwrap());
     let (op, backward) = (parse("op.toml").unwrap(), parse("backward.toml"));
@@ -136,16 +141,16 @@ fn project(template: &Template, framework: Framework) -> Option<FileSet> {
         module: answers.name.module(),
         license: answers.license.clone(),
         backends: answers.backends.clone(),
-        framework,
+        framework: answers.framework,
         year: answers.year,
         template: template.name.clone(),
     };
-    let host = render(&sources, &identity, &set).unwrap();
+    let host = render(&sources, &identity, set).unwrap();
     let mut whole = FileSet::default();
     for (path, bytes) in host.initial.iter().chain(host.generated.iter()).chain(set.iter()) {
         whole.insert(path, bytes).unwrap();
     }
-    Some(whole)
+    whole
 }
 
 /// Every template whose host side is generated, for a framework.
@@ -267,7 +272,12 @@ fn carves_where_it_is_told_to(name: &str, files: &FileSet) {
 fn a_gradient_may_be_left_to_pytorch() {
     let template = template::all().unwrap().into_iter().find(|template| template.name == "gemm").unwrap();
     for framework in [Framework::Torch, Framework::TvmFfi] {
-        let files = project(&template, framework).unwrap();
+        let answers = Answers { framework, ..template::sample(&template, "fast-one".parse().unwrap()) };
+        let mut set = template::render(&template, &answers).unwrap();
+        let gradient = text(&set, "backward.toml");
+        let (meaning, _) = gradient.split_once("\n[let]\n").unwrap();
+        set.insert("backward.toml", meaning).unwrap();
+        let files = with_host_side(&set, &template, &answers);
         assert!(!text(&files, framework.binding()).contains("gemm_backward"));
         let package = text(&files, &format!("{}/fast_one/__init__.py", framework.folder()));
         let called = "ops.gemm_backward if hasattr(ops, \"gemm_backward\") else _gemm_backward_in_pytorch";

@@ -44,12 +44,20 @@ __device__ __forceinline__ void multiply_fragments(float (&sum)[4], const unsign
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Where a unit of 8 elements of a tile lies, in bytes. Units are permuted so that the same unit of eight rows after each
-// other lies in all banks.
-template <int tile_k>
+// The same, each of them transposed.
+__device__ __forceinline__ void load_transposed(unsigned (&fragment)[4], unsigned source) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];"
+                 : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+                 : "r"(source)
+                 : "memory");
+}
+
+// Where a unit of 8 elements of a tile with rows of `width` elements lies, in bytes. Units are permuted so that the same unit
+// of eight rows after each other lies in all banks.
+template <int width>
 __device__ __forceinline__ unsigned place_of(int row, int unit) {
-  constexpr int units = tile_k / 8;
-  return (row * units + (unit ^ (row * units / 8 & (units - 1)))) * 16;
+  constexpr int units = width / 8, period = units < 8 ? units : 8;
+  return (row * units + (unit ^ (row * period / 8 & (period - 1)))) * 16;
 }
 
 }  // namespace gemm

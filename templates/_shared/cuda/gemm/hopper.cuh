@@ -179,11 +179,18 @@ __device__ __forceinline__ void registers_take() {
 
 constexpr unsigned long long swizzle_128 = 1ull << 62;
 
-// A tile whose rows run along k. Groups of 8 rows follow each other. A step of 16 along k is 32 bytes on in the same
-// row: the permutation takes its bits from the address, so it stays right as long as tiles begin at multiples of 1024.
+// How an operand lies in memory: its rows run along k, or rows of k run along it, as in a matrix that is multiplied by its
+// transpose.
+enum class Layout { along, across };
+
+// along: groups of 8 rows of the tile follow each other. A step of 16 along k is 32 bytes on in the same row: the
+// permutation takes its bits from the address, so it stays right as long as tiles begin at multiples of 1024.
+// across: a row has 64 elements of one place of k. Groups of 8 places follow each other; the next 64 elements lie behind all
+// 64 places of a stage.
+template <Layout layout = Layout::along>
 __device__ __forceinline__ unsigned long long descriptor(unsigned address) {
-  constexpr unsigned long long distance = 1024 / 16;
-  return swizzle_128 | distance << 32 | 1ull << 16 | (address & 0x3ffff) >> 4;
+  constexpr unsigned long long groups = 1024 / 16, boxes = layout == Layout::along ? 1 : 64 * 128 / 16;
+  return swizzle_128 | groups << 32 | boxes << 16 | (address & 0x3ffff) >> 4;
 }
 
 // Registers and shared memory written before are seen by the products issued next.

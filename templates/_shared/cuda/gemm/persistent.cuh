@@ -9,9 +9,10 @@ namespace gemm {
 
 // consumers: warpgroups that multiply. pingpong: each of two has its own tile, and stores it while the other multiplies.
 // Otherwise all share a tile, and each has some of its rows.
-template <typename T, int tile_m, int tile_n, int stages, int consumers, int cluster_m, int cluster_n, bool pingpong>
+template <typename T, int tile_m, int tile_n, int stages, int consumers, int cluster_m, int cluster_n, bool pingpong,
+          Layout layout_a, Layout layout_b>
 struct Plan {
-  using Stages = Ring<T, tile_m, tile_n, stages, cluster_m, cluster_n>;
+  using Stages = Ring<T, tile_m, tile_n, stages, cluster_m, cluster_n, layout_a, layout_b>;
   static constexpr int cluster = cluster_m * cluster_n, sharers = pingpong ? 1 : consumers;
   static constexpr int own_m = tile_m / sharers, blocks = own_m / 64;
   static_assert(tile_m % (64 * sharers) == 0, "a warpgroup has whole blocks of 64 rows");
@@ -34,9 +35,9 @@ struct Plan {
 
 // Rounds the sums of a warp and stores them, 16 rows by `slab_n` columns at a time. Two stores are under way at most:
 // a slab is written again when the store of the one before the last has read it. Warps need not wait for each other.
-template <typename T, class P, int tile_n>
+template <typename T, class P, int tile_n, class Finish>
 __device__ __forceinline__ void store_slabs(float (&sums)[P::blocks][tile_n / 2], const TensorMap& map, unsigned slabs, unsigned& turn,
-                        int row, int column, int m, int n, const Epilogue<T>& epilogue) {
+                        int row, int column, int m, int n, const Finish& epilogue) {
   constexpr int units = P::slab_n / 8;
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -74,9 +75,9 @@ __device__ __forceinline__ void store_slabs(float (&sums)[P::blocks][tile_n / 2]
 }
 
 // The same straight from registers.
-template <typename T, class P, int tile_n>
+template <typename T, class P, int tile_n, class Finish>
 __device__ __forceinline__ void store_direct(float (&sums)[P::blocks][tile_n / 2], T* out, int row, int column, int m, int n,
-                         const Epilogue<T>& epilogue) {
+                         const Finish& epilogue) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < P::blocks; ++i) {
@@ -104,13 +105,13 @@ __device__ __forceinline__ void store_direct(float (&sums)[P::blocks][tile_n / 2
 }
 
 // through_memory: results go through shared memory, in boxes that are clipped at the edges; rows of `out` begin at multiples
-// of 16 bytes. Otherwise they are stored from registers, and `map_out` is not read.
+// of 16 bytes. Otherwise they are stored from registers, and `map_out` is not read. At least one step of k.
 template <typename T, int tile_m, int tile_n, int stages, int consumers, int cluster_m, int cluster_n, bool pingpong,
-          bool through_memory>
+          bool through_memory, Layout layout_a = Layout::along, Layout layout_b = Layout::along, class Finish>
 __device__ __forceinline__ void
 persistent_tiles(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, T* out,
-                 const Epilogue<T>& epilogue, int m, int n, int k, int group) {
-  using P = Plan<T, tile_m, tile_n, stages, consumers, cluster_m, cluster_n, pingpong>;
+                 const Finish& epilogue, int m, int n, int k, int group) {
+  using P = Plan<T, tile_m, tile_n, stages, consumers, cluster_m, cluster_n, pingpong, layout_a, layout_b>;
   extern __shared__ unsigned char memory[];
   // At the same place in all blocks of a cluster, since copies go to the same address of each.
   const unsigned base = (shared_address(memory) + 1023) / 1024 * 1024;

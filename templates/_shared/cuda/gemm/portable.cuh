@@ -1,4 +1,4 @@
-// out = epilogue(a * transpose(b)) on any GPU of capability 8.0 or later, and for rows of any length: warps multiply
+// out = epilogue(a * b) on any GPU of capability 8.0 or later, and for rows of any length: warps multiply
 // fragments of 16 by 16 with mma.sync, from a ring of stages in shared memory.
 // Owns: copies to shared memory, the main loop, stores from registers. Never: what becomes of a sum; `Epilogue` does.
 #pragma once
@@ -7,11 +7,12 @@
 
 namespace gemm {
 
-// Starts the copies of rows by tile_k elements; zeros stand for what lies outside. aligned: rows begin at multiples of 16
-// bytes. Otherwise elements are read one by one, and are there when this returns.
-template <typename T, int rows, int tile_k, int threads, bool aligned>
-__device__ __forceinline__ void fetch(unsigned target, const T* matrix, int first, int height, int column, int k) {
-  constexpr int units = tile_k / 8;
+// Starts the copies of rows by `width` elements of a matrix, from row `first` and `column` on; zeros stand for what lies
+// outside of its `height` by `length`. aligned: rows begin at multiples of 16 bytes. Otherwise elements are read one by one,
+// and are there when this returns.
+template <typename T, int rows, int width, int threads, bool aligned>
+__device__ __forceinline__ void fetch(unsigned target, const T* matrix, int first, int height, int column, int length) {
+  constexpr int units = width / 8;
   static_assert(rows * units % threads == 0, "every thread copies as much");
 #pragma unroll
   for (int i = 0; i < rows * units / threads; ++i) {
@@ -19,9 +20,9 @@ __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int firs
     const int row = at / units;
     const int unit = at % units;
     const int left = column + unit * 8;
-    const bool inside = first + row < height && left < k;
-    const T* const source = matrix + (inside ? static_cast<long long>(first + row) * k + left : 0);
-    const unsigned place = target + place_of<tile_k>(row, unit);
+    const bool inside = first + row < height && left < length;
+    const T* const source = matrix + (inside ? static_cast<long long>(first + row) * length + left : 0);
+    const unsigned place = target + place_of<width>(row, unit);
     if constexpr (aligned) {
       copy(place, source, inside);
     } else {
@@ -30,7 +31,7 @@ __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int firs
         const unsigned short* const halves = reinterpret_cast<const unsigned short*>(source);
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          if (left + j < k) {
+          if (left + j < length) {
             words[j / 2] |= static_cast<unsigned>(halves[j]) << (j % 2 * 16);
           }
         }
@@ -42,11 +43,36 @@ __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int firs
   }
 }
 
+// The same for an operand's tile: `rows` from `first` of `height` on, tile_k elements of k.
+template <typename T, Layout layout, int rows, int tile_k, int threads, bool aligned>
+__device__ __forceinline__ void fetch_operand(unsigned target, const T* matrix, int first, int height, int column, int k) {
+  if constexpr (layout == Layout::along) {
+    fetch<T, rows, tile_k, threads, aligned>(target, matrix, first, height, column, k);
+  } else {
+    fetch<T, tile_k, rows, threads, aligned>(target, matrix, column, k, first, height);
+  }
+}
+
+// 16 rows of an operand's tile, from `row` on, by 16 elements of k, from `unit` * 8 on: four matrices of 8 by 8. k_first: the
+// second of them is the next one along k, as the right operand wants it; otherwise the next one along the rows.
+template <Layout layout, int rows, int tile_k, bool k_first>
+__device__ __forceinline__ void load_operand(unsigned (&fragment)[4], unsigned tile, int row, int unit) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (layout == Layout::along) {
+    const int y = k_first ? row + lane / 16 * 8 + lane % 8 : row + lane % 16;
+    load_fragment(fragment, tile + place_of<tile_k>(y, unit + (k_first ? lane / 8 % 2 : lane / 16)));
+  } else {
+    const int y = unit * 8 + (k_first ? lane % 16 : lane / 16 * 8 + lane % 8);
+    load_transposed(fragment, tile + place_of<rows>(y, row / 8 + (k_first ? lane / 16 : lane / 8 % 2)));
+  }
+}
+
 // A block computes a tile of tile_m by tile_n; its warps, warps_m by warps_n, have parts of it. `group` rows of tiles are
 // walked together, column by column, so that blocks beside each other share what they read through the L2 cache.
-template <typename T, int tile_m, int tile_n, int tile_k, int warps_m, int warps_n, int stages, bool aligned>
+template <typename T, int tile_m, int tile_n, int tile_k, int warps_m, int warps_n, int stages, bool aligned_a, bool aligned_b,
+          Layout layout_a = Layout::along, Layout layout_b = Layout::along, class Finish>
 __device__ __forceinline__ void
-portable_tile(T* out, const T* a, const T* b, const Epilogue<T>& epilogue, int m, int n, int k, int group) {
+portable_tile(T* out, const T* a, const T* b, const Finish& epilogue, int m, int n, int k, int group) {
   constexpr int threads = warps_m * warps_n * 32;
   constexpr int own_m = tile_m / warps_m / 16;
   constexpr int own_n = tile_n / warps_n / 16;
@@ -67,8 +93,8 @@ portable_tile(T* out, const T* a, const T* b, const Epilogue<T>& epilogue, int m
   const auto start = [&](int step) {
     if (step < steps) {
       const unsigned stage = tiles + step % stages * (bytes_a + bytes_b);
-      fetch<T, tile_m, tile_k, threads, aligned>(stage, a, first_m, m, step * tile_k, k);
-      fetch<T, tile_n, tile_k, threads, aligned>(stage + bytes_a, b, first_n, n, step * tile_k, k);
+      fetch_operand<T, layout_a, tile_m, tile_k, threads, aligned_a>(stage, a, first_m, m, step * tile_k, k);
+      fetch_operand<T, layout_b, tile_n, tile_k, threads, aligned_b>(stage + bytes_a, b, first_n, n, step * tile_k, k);
     }
     // A group for each step, though it may be empty: groups are counted.
     copies_commit();
@@ -94,12 +120,11 @@ portable_tile(T* out, const T* a, const T* b, const Epilogue<T>& epilogue, int m
       unsigned right[own_n][4];
 #pragma unroll
       for (int i = 0; i < own_m; ++i) {
-        load_fragment(left[i], stage + place_of<tile_k>(warp_m + i * 16 + lane % 16, unit + lane / 16));
+        load_operand<layout_a, tile_m, tile_k, false>(left[i], stage, warp_m + i * 16, unit);
       }
 #pragma unroll
       for (int j = 0; j < own_n; ++j) {
-        const int row = warp_n + j * 16 + lane / 16 * 8 + lane % 8;
-        load_fragment(right[j], stage + bytes_a + place_of<tile_k>(row, unit + lane / 8 % 2));
+        load_operand<layout_b, tile_n, tile_k, true>(right[j], stage + bytes_a, warp_n + j * 16, unit);
       }
 #pragma unroll
       for (int i = 0; i < own_m; ++i) {

@@ -8,9 +8,9 @@
 
 namespace gemm {
 
-template <typename T, int tile_m, int tile_n, int stages, int cluster>
+template <typename T, int tile_m, int tile_n, int stages, int cluster, Layout layout_a, Layout layout_b>
 struct PushPlan {
-  using Stages = Ring<T, tile_m, tile_n, stages>;
+  using Stages = Ring<T, tile_m, tile_n, stages, 1, 1, layout_a, layout_b>;
   // Warpgroups that multiply. A warp has 16 rows of the tile; a block finishes those of `own` warps.
   static constexpr int consumers = tile_m / 64, warps = consumers * 4, own = warps / cluster;
   static_assert(tile_m % 64 == 0 && warps % cluster == 0, "a block finishes the rows of whole warps");
@@ -21,10 +21,11 @@ struct PushPlan {
   static_assert(shared <= 232448, "more than the shared memory of a block");
 };
 
-template <typename T, int tile_m, int tile_n, int stages, int cluster>
+template <typename T, int tile_m, int tile_n, int stages, int cluster, Layout layout_a = Layout::along,
+          Layout layout_b = Layout::along, class Finish>
 __device__ __forceinline__ void push_tile(const TensorMap& map_a, const TensorMap& map_b, T* out,
-                                          const Epilogue<T>& epilogue, int m, int n, int k, int group) {
-  using P = PushPlan<T, tile_m, tile_n, stages, cluster>;
+                                          const Finish& epilogue, int m, int n, int k, int group) {
+  using P = PushPlan<T, tile_m, tile_n, stages, cluster, layout_a, layout_b>;
   extern __shared__ unsigned char memory[];
   // At the same place in all blocks of the cluster.
   const unsigned base = (shared_address(memory) + 1023) / 1024 * 1024;

@@ -10,6 +10,45 @@ namespace gemm {
 // So many elements of k make a stage: a row of a tile is the 128 bytes that the swizzle spans.
 constexpr int stage_k = 64;
 
+// A wgmma takes 16 elements of k, which are so many bytes further on in a tile.
+template <Layout layout>
+constexpr int part_bytes = layout == Layout::along ? 32 : 2048;
+
+// How the blocks of a cluster that need the same tile, `length` by stage_k elements, share out its copies. A tile that lies
+// along k is one box, of which each block copies some rows. Across k it is boxes of 64 elements, one behind the other: a
+// block copies some of them or, if they cannot be shared out, some rows of each. `box` is the height of the map's box.
+template <Layout layout, int length, int sharers>
+struct Share {
+  static constexpr bool whole = length / 64 % sharers == 0;
+  static constexpr int boxes = layout == Layout::along ? 1 : whole ? length / 64 / sharers : length / 64;
+  static constexpr int box = layout == Layout::along ? length / sharers : whole ? stage_k : stage_k / sharers;
+  static_assert(length % (layout == Layout::along ? 8 * sharers : 64) == 0 && box % 8 == 0, "boxes are whole periods");
+
+  // For the block that is `turn` of those that share the tile, whose bits are `blocks`.
+  __device__ __forceinline__ static void
+  load(unsigned short blocks, int turn, unsigned target, const TensorMap& map, int first, int k, unsigned barrier) {
+    if constexpr (layout == Layout::along) {
+      copy(blocks, target + turn * box * 128, map, k, first + turn * box, barrier);
+    } else {
+#pragma unroll
+      for (int i = 0; i < boxes; ++i) {
+        const int at = whole ? turn * boxes + i : i, from = whole ? 0 : turn * box;
+        copy(blocks, target + at * stage_k * 128 + from * 128, map, first + at * 64, k + from, barrier);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ static void
+  copy(unsigned short blocks, unsigned target, const TensorMap& map, int x, int y, unsigned barrier) {
+    if constexpr (sharers == 1) {
+      box_load(target, map, x, y, barrier);
+    } else {
+      box_load_to(blocks, target, map, x, y, barrier);
+    }
+  }
+};
+
 // A block's place in its cluster. Blocks of one row of a cluster need the same tile of a, those of one column the same tile
 // of b: each copies a slice of it, and sends that to all of them.
 template <int cluster_m, int cluster_n>
@@ -42,14 +81,12 @@ struct Place {
   }
 };
 
-template <typename T, int tile_m, int tile_n, int stages, int cluster_m = 1, int cluster_n = 1>
+template <typename T, int tile_m, int tile_n, int stages, int cluster_m = 1, int cluster_n = 1,
+          Layout layout_a = Layout::along, Layout layout_b = Layout::along>
 struct Ring {
   static constexpr int bytes_a = tile_m * stage_k * 2, bytes_b = tile_n * stage_k * 2;
   static constexpr int bytes = stages * (bytes_a + bytes_b), barrier_bytes = stages * 16;
   static_assert(bytes_a % 1024 == 0 && bytes_b % 1024 == 0, "the swizzle has a period of 1024 bytes");
-  // What a block copies of a tile: the box of its tensor map.
-  static constexpr int slice_a = tile_m / cluster_n, slice_b = tile_n / cluster_m;
-  static_assert(tile_m % (8 * cluster_n) == 0 && tile_n % (8 * cluster_m) == 0, "slices are whole periods");
 
   unsigned tiles, barriers;
   Place<cluster_m, cluster_n> place;
@@ -94,16 +131,8 @@ struct Ring {
     // Whole boxes are counted, also where they reach beyond the matrix. Those of other blocks may come before this line: the
     // count is below zero for a while, but the phase cannot end before this arrival.
     barrier_expect(full(stage), bytes_a + bytes_b);
-    if constexpr (cluster_n == 1) {
-      box_load(a(), map_a, k, row, full(stage));
-    } else {
-      box_load_to(place.same_a(), a() + place.n * slice_a * 128, map_a, k, row + place.n * slice_a, full(stage));
-    }
-    if constexpr (cluster_m == 1) {
-      box_load(b(), map_b, k, column, full(stage));
-    } else {
-      box_load_to(place.same_b(), b() + place.m * slice_b * 128, map_b, k, column + place.m * slice_b, full(stage));
-    }
+    Share<layout_a, tile_m, cluster_n>::load(place.same_a(), cluster_n == 1 ? 0 : place.n, a(), map_a, row, k, full(stage));
+    Share<layout_b, tile_n, cluster_m>::load(place.same_b(), cluster_m == 1 ? 0 : place.m, b(), map_b, column, k, full(stage));
     advance();
   }
 
@@ -136,11 +165,12 @@ struct Ring {
       products_fence();
 #pragma unroll
       for (int part = 0; part < stage_k / 16; ++part) {
-        const unsigned long long right = descriptor(b() + part * 32);
+        const unsigned long long right = descriptor<layout_b>(b() + part * part_bytes<layout_b>);
 #pragma unroll
         for (int i = 0; i < blocks; ++i) {
-          const unsigned long long left = descriptor(a() + (row + i * 64) * 128 + part * 32);
-          Multiply<T, tile_n>::issue(sums[i], left, right, step > 0 || part > 0);
+          const unsigned long long left = descriptor<layout_a>(a() + (row + i * 64) * 128 + part * part_bytes<layout_a>);
+          Multiply<T, tile_n>::template issue<layout_a == Layout::across, layout_b == Layout::across>(
+              sums[i], left, right, step > 0 || part > 0);
         }
       }
       products_commit();

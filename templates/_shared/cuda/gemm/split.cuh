@@ -8,9 +8,9 @@
 
 namespace gemm {
 
-template <typename T, int tile_m, int tile_n, int stages, int cluster>
+template <typename T, int tile_m, int tile_n, int stages, int cluster, Layout layout_a, Layout layout_b>
 struct SplitPlan {
-  using Stages = Ring<T, tile_m, tile_n, stages>;
+  using Stages = Ring<T, tile_m, tile_n, stages, 1, 1, layout_a, layout_b>;
   // Warpgroups that multiply; one more warp copies.
   static constexpr int consumers = tile_m / 64, threads = consumers * 128 + 32;
   static_assert(tile_m % 64 == 0, "a warpgroup has 64 rows");
@@ -26,8 +26,8 @@ struct SplitPlan {
 };
 
 // Four finished sums beside each other in a row of the tile.
-template <typename T>
-__device__ __forceinline__ void store_four(T* out, float4 sum, int row, int column, int m, int n, const Epilogue<T>& epilogue) {
+template <typename T, class Finish>
+__device__ __forceinline__ void store_four(T* out, float4 sum, int row, int column, int m, int n, const Finish& epilogue) {
   if (row >= m || column >= n) return;
   const float sums[4] = {sum.x, sum.y, sum.z, sum.w};
   T* target = out + static_cast<long long>(row) * n + column;
@@ -44,10 +44,11 @@ __device__ __forceinline__ void store_four(T* out, float4 sum, int row, int colu
   }
 }
 
-template <typename T, int tile_m, int tile_n, int stages, int cluster>
-__device__ __forceinline__ void split_tile(const TensorMap& map_a, const TensorMap& map_b, T* out, const Epilogue<T>& epilogue, int m, int n,
-                       int k, int group) {
-  using P = SplitPlan<T, tile_m, tile_n, stages, cluster>;
+template <typename T, int tile_m, int tile_n, int stages, int cluster, Layout layout_a = Layout::along,
+          Layout layout_b = Layout::along, class Finish>
+__device__ __forceinline__ void split_tile(const TensorMap& map_a, const TensorMap& map_b, T* out, const Finish& epilogue, int m,
+                                           int n, int k, int group) {
+  using P = SplitPlan<T, tile_m, tile_n, stages, cluster, layout_a, layout_b>;
   extern __shared__ unsigned char memory[];
   const unsigned base = (shared_address(memory) + 1023) / 1024 * 1024;
   const int part = static_cast<int>(cluster_rank());

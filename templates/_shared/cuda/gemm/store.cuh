@@ -8,9 +8,9 @@ namespace gemm {
 
 // Finishes and stores the four sums that a lane has of 16 columns from `begin` on: `near` of two columns, from lane % 4 * 2
 // on, and `far` of the two that lie 8 further on. All lanes of a warp call this.
-template <typename T>
+template <typename T, class Finish>
 __device__ __forceinline__ void store_pairs(
-    T* out, const float* near, const float* far, int row, int begin, int m, int n, const Epilogue<T>& epilogue) {
+    T* out, const float* near, const float* far, int row, int begin, int m, int n, const Finish& epilogue) {
   const int lane = threadIdx.x % 32;
   T* const target = out + static_cast<long long>(row) * n;
   unsigned pairs[2];
