@@ -96,7 +96,7 @@ struct Size {
 }
 
 /// The most parts of an expression in which every name of `[let]` is written out.
-pub const MAX_PARTS: usize = 2048;
+pub const MAX_PARTS: usize = 4096;
 
 crate::units::named_values!(
     /// Operators with one operand.
