@@ -2,6 +2,8 @@
 // copies of tiles (TMA), what a cluster shares, and the descriptors and fences of wgmma.
 // Never: what a kernel does with them, and in which order.
 #pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 namespace gemm {
 
