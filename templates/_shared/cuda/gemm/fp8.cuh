@@ -3,74 +3,84 @@
 // stay on their multiprocessor and walk over the tiles, as in persistent.cuh.
 // Never: what becomes of a sum; `Scales` and `Epilogue` do.
 #pragma once
+#include "fp8_elements.cuh"
 #include "persistent.cuh"
 #include "wgmma_fp8.cuh"
 
 namespace gemm {
 
-using Fp8 = __nv_fp8_e4m3;
-
 // A stage has the bytes of `stage_k` elements of two bytes: twice as many elements of k.
 constexpr int fp8_stage_k = 2 * stage_k;
 
-// By a warpgroup: adds up all steps of 64 rows of a tile, from `row` on. While it adds in float32, the tensor cores are at the
-// products of another warpgroup.
+// Adds the tensor cores' sums, which have been waited for.
+template <int count>
+__device__ __forceinline__ void promote(float (&sums)[count], float (&part)[count]) {
+  sums_fence(part);
+#pragma unroll
+  for (int i = 0; i < count; ++i) sums[i] += part[i];
+}
+
+// By a warpgroup: up to `every` steps of 64 rows of a tile, from `row` on, into `now`. Of `left` steps of all, as many are left when
+// this returns, and the products of the last one may still be under way. `before`, of the steps before, is added to `sums` as
+// soon as the first one is under way.
+template <int every, int tile_m, int tile_n, int stages, int cluster_m, int cluster_n>
+__device__ __forceinline__ void
+multiply_part(Ring<Fp8, tile_m, tile_n, stages, cluster_m, cluster_n>& ring, float (&sums)[tile_n / 2],
+              float (&now)[tile_n / 2], float (&before)[tile_n / 2], int row, int& left, int steps) {
+#pragma unroll
+  for (int step = 0; step < every; ++step) {
+    barrier_wait(ring.full(ring.stage), ring.parity);
+    products_fence();
+#pragma unroll
+    for (int unit = 0; unit < 4; ++unit) {
+      const unsigned long long upper = descriptor(ring.a() + row * 128 + unit * 32);
+      Multiply<Fp8, tile_n>::issue(now, upper, descriptor(ring.b() + unit * 32), step > 0 || unit > 0);
+    }
+    products_commit();
+    products_wait<1>();
+    if (left != steps) ring.release(ring.stage == 0 ? stages - 1 : ring.stage - 1);
+    if (step == 0) promote(sums, before);
+    ring.advance();
+    if (--left == 0) return;
+  }
+}
+
+// By a warpgroup: all steps of 64 rows of a tile, by turns into two parts, of which one is added up in float32 while the tensor
+// cores are at the other.
 template <int every, int tile_m, int tile_n, int stages, int cluster_m, int cluster_n>
 __device__ __forceinline__ void multiply_in_two_levels(Ring<Fp8, tile_m, tile_n, stages, cluster_m, cluster_n>& ring,
                                                        float (&sums)[tile_n / 2], int row, int steps) {
+  float even[tile_n / 2], odd[tile_n / 2];
 #pragma unroll
-  for (int i = 0; i < tile_n / 2; ++i) sums[i] = 0.0f;
-  for (int first = 0; first < steps; first += every) {
-    const int count = min(every, steps - first);
-    float part[tile_n / 2];
-    int before = 0;
-    for (int step = 0; step < count; ++step) {
-      barrier_wait(ring.full(ring.stage), ring.parity);
-      products_fence();
-#pragma unroll
-      for (int unit = 0; unit < 4; ++unit) {
-        const unsigned long long left = descriptor(ring.a() + row * 128 + unit * 32);
-        Multiply<Fp8, tile_n>::issue(part, left, descriptor(ring.b() + unit * 32), step > 0 || unit > 0);
-      }
-      products_commit();
-      if (step > 0) {
-        products_wait<1>();
-        ring.release(before);
-      }
-      before = ring.stage;
-      ring.advance();
+  for (int i = 0; i < tile_n / 2; ++i) sums[i] = odd[i] = 0.0f;
+  if (steps == 0) return;
+  int left = steps;
+  while (true) {
+    multiply_part<every>(ring, sums, even, odd, row, left, steps);
+    if (left == 0) {
+      products_wait<0>();
+      promote(sums, even);
+      break;
     }
-    products_wait<0>();
-    sums_fence(part);
-    ring.release(before);
-#pragma unroll
-    for (int i = 0; i < tile_n / 2; ++i) sums[i] += part[i];
-  }
-}
-
-// Multiplies the sums of a warp with the scales of their rows and columns.
-template <int count>
-__device__ __forceinline__ void scale(float (&sums)[count], const Scales& scales, int row, int column, int m, int n) {
-  const int lane = threadIdx.x % 32, upper = row + lane / 4, lower = upper + 8;
-  const float of_upper = upper < m ? scales.a[upper] : 0.0f, of_lower = lower < m ? scales.a[lower] : 0.0f;
-#pragma unroll
-  for (int j = 0; j < count / 4; ++j) {
-#pragma unroll
-    for (int part = 0; part < 2; ++part) {
-      const int x = column + j * 8 + lane % 4 * 2 + part;
-      const float of_column = x < n ? scales.b[x] : 0.0f;
-      sums[j * 4 + part] = sums[j * 4 + part] * of_upper * of_column;
-      sums[j * 4 + 2 + part] = sums[j * 4 + 2 + part] * of_lower * of_column;
+    multiply_part<every>(ring, sums, odd, even, row, left, steps);
+    if (left == 0) {
+      products_wait<0>();
+      promote(sums, odd);
+      break;
     }
   }
+  ring.release(ring.stage == 0 ? stages - 1 : ring.stage - 1);
 }
 
-// Two or three warpgroups have a tile together, 64 rows each. through_memory: as in persistent.cuh.
+// Two warpgroups have a tile together, 64 rows each. through_memory: as in persistent.cuh.
 template <typename T, int tile_m, int tile_n, int stages, int cluster_m, int cluster_n, int every, bool through_memory>
 __device__ __forceinline__ void
 fp8_tiles(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out, T* out, const Scales& scales,
           const Epilogue<T>& epilogue, int m, int n, int k, int group) {
   constexpr int consumers = tile_m / 64;
+  // Sums of three kinds take more registers than those of other kernels.
+  constexpr int copy_registers = 24, sum_registers = 240;
+  static_assert(consumers == 2, "the registers of a multiprocessor are for two warpgroups");
   using P = Plan<Fp8, tile_m, tile_n, stages, consumers, cluster_m, cluster_n, false>;
   extern __shared__ unsigned char memory[];
   // At the same place in all blocks of a cluster, since copies go to the same address of each.
@@ -98,7 +108,7 @@ fp8_tiles(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_o
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0), warp = threadIdx.x % 128 / 32;
 
   if (warpgroup == consumers) {
-    registers_give<P::copy_registers>();
+    registers_give<copy_registers>();
     if (threadIdx.x == consumers * 128) {
       for (int index = first; index < walk.tiles(); index += clusters) {
         int row, column;
@@ -110,7 +120,7 @@ fp8_tiles(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_o
       if constexpr (P::cluster > 1) ring.drain();
     }
   } else {
-    registers_take<P::sum_registers>();
+    registers_take<sum_registers>();
     const unsigned slabs = base + P::slabs_at + (warpgroup * 4 + warp) * P::slabs * P::slab_bytes;
     unsigned turn = 0;
     for (int index = first; index < walk.tiles(); index += clusters) {

@@ -3,7 +3,7 @@
 // Never: more than `columns` rows of a.
 #pragma once
 #include "few_rows.cuh"
-#include "fp8_convert.cuh"
+#include "fp8_elements.cuh"
 
 namespace gemm {
 
@@ -14,7 +14,7 @@ struct Fp8Batch {
   uint4 b[units][2], a[units][parts];
 
   __device__ __forceinline__ void
-  read(const unsigned char* weights, const unsigned char* batch, int first, int m, int n, int k, int column) {
+  read(const Fp8* weights, const Fp8* batch, int first, int m, int n, int k, int column) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int unit = 0; unit < units; ++unit) {
@@ -51,7 +51,7 @@ struct Fp8Batch {
 
 // The warps of a block are in groups: a group has 16 rows of b, and its warps take turns along k.
 template <typename T, int columns, int warps, int units, int groups>
-__device__ __forceinline__ void fp8_few(T* out, const unsigned char* a, const unsigned char* b, const Scales& scales,
+__device__ __forceinline__ void fp8_few(T* out, const Fp8* a, const Fp8* b, const Scales& scales,
                                         const Epilogue<T>& epilogue, int m, int n, int k) {
   constexpr int parts = columns / 8, width = units * 64, turns = warps / groups, rows = 16 * groups;
   static_assert(warps % groups == 0, "as many warps in each group");

@@ -2,7 +2,7 @@
 // Elements become 16-bit ones on their way to shared memory; warps multiply those, so that sums are those of float32.
 // Never: the tensor cores' products of 8-bit floats.
 #pragma once
-#include "fp8_convert.cuh"
+#include "fp8_elements.cuh"
 #include "fragments.cuh"
 #include "ring.cuh"
 #include "store.cuh"
@@ -17,20 +17,20 @@ struct Fp8Slice {
   static_assert(rows * units % threads == 0, "every thread copies as much");
   uint4 bytes[count];
 
-  __device__ __forceinline__ void read(const unsigned char* matrix, int first, int height, int column, int k) {
+  __device__ __forceinline__ void read(const Fp8* matrix, int first, int height, int column, int k) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       const int at = i * threads + threadIdx.x, row = first + at / units, left = column + at % units * 16;
       bytes[i] = make_uint4(0, 0, 0, 0);
       if (row >= height || left >= k) continue;
-      const unsigned char* const source = matrix + static_cast<long long>(row) * k + left;
+      const Fp8* const source = matrix + static_cast<long long>(row) * k + left;
       if constexpr (aligned) {
         bytes[i] = *reinterpret_cast<const uint4*>(source);
       } else {
         unsigned words[4] = {};
 #pragma unroll
         for (int j = 0; j < 16; ++j) {
-          if (left + j < k) words[j / 4] |= static_cast<unsigned>(source[j]) << (j % 4 * 8);
+          if (left + j < k) words[j / 4] |= static_cast<unsigned>(source[j].__x) << (j % 4 * 8);
         }
         bytes[i] = make_uint4(words[0], words[1], words[2], words[3]);
       }
@@ -56,7 +56,7 @@ struct Fp8Slice {
 // A block computes a tile of tile_m by tile_n; its warps, warps_m by warps_n, have parts of it.
 template <typename T, int tile_m, int tile_n, int warps_m, int warps_n, bool aligned>
 __device__ __forceinline__ void
-fp8_portable(T* out, const unsigned char* a, const unsigned char* b, const Scales& scales, const Epilogue<T>& epilogue,
+fp8_portable(T* out, const Fp8* a, const Fp8* b, const Scales& scales, const Epilogue<T>& epilogue,
              int m, int n, int k, int group) {
   constexpr int threads = warps_m * warps_n * 32, tile_k = 64;
   constexpr int own_m = tile_m / warps_m / 16, own_n = tile_n / warps_n / 16;
@@ -118,19 +118,13 @@ fp8_portable(T* out, const unsigned char* a, const unsigned char* b, const Scale
 
 #pragma unroll
   for (int i = 0; i < own_m; ++i) {
-    float scaled[2 * own_n][4];
-#pragma unroll
-    for (int j = 0; j < 2 * own_n; ++j) {
-#pragma unroll
-      for (int part = 0; part < 4; ++part) scaled[j][part] = sums[i][j][part];
-    }
     const int top = first_m + warp_m + i * 16;
-    scale(*reinterpret_cast<float(*)[own_n * 8]>(scaled), scales, top, first_n + warp_n, m, n);
+    scale(reinterpret_cast<float(&)[own_n * 8]>(sums[i]), scales, top, first_n + warp_n, m, n);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int j = 0; j < own_n; ++j) {
-        store_pairs(out, scaled[2 * j] + half * 2, scaled[2 * j + 1] + half * 2, top + half * 8 + lane / 4,
+        store_pairs(out, sums[i][2 * j] + half * 2, sums[i][2 * j + 1] + half * 2, top + half * 8 + lane / 4,
                     first_n + warp_n + j * 16, m, n, epilogue);
       }
     }

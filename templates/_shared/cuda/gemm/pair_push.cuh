@@ -2,8 +2,8 @@
 // in one tile, as in pair.cuh.
 // Never: more than one tile a cluster, memory beside the result.
 #pragma once
+#include "add_up.cuh"
 #include "pair.cuh"
-#include "push.cuh"
 
 namespace gemm {
 
