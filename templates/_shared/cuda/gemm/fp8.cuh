@@ -130,8 +130,9 @@ fp8_tiles(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_o
       column = (column * cluster_n + ring.place.n) * tile_n;
 
       float sums[1][tile_n / 2];
+      const WarpScales<tile_n> own(scales, row, column, m, n);
       multiply_in_two_levels<every>(ring, sums[0], warpgroup * 64, steps);
-      scale(sums[0], scales, row, column, m, n);
+      own.finish(sums[0], epilogue, row, column, m, n);
       if constexpr (through_memory) {
         store_slabs<T, P, tile_n>(sums, map_out, slabs, turn, row, column, m, n, epilogue);
       } else {

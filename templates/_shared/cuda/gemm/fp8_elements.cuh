@@ -22,21 +22,49 @@ __device__ __forceinline__ uint4 widened(const uint4& bytes, bool last) {
                     widened_pair(far >> 16));
 }
 
-// Multiplies the sums of a warp with the scales of their rows and columns.
-template <int count>
-__device__ __forceinline__ void scale(float (&sums)[count], const Scales& scales, int row, int column, int m, int n) {
-  const int lane = threadIdx.x % 32, upper = row + lane / 4, lower = upper + 8;
-  const float of_upper = upper < m ? scales.a[upper] : 0.0f, of_lower = lower < m ? scales.a[lower] : 0.0f;
+// The scales of 16 rows and `width` columns of a warp. They are read long before they are used, so that nobody waits for them,
+// and take few registers: a lane has those of one row and of every 32nd column.
+template <int width>
+struct WarpScales {
+  static_assert(width % 32 == 0, "each lane has as many columns");
+  float row, columns[width / 32];
+
+  // Not __ldg: the compiler would move it down to where the value is used.
+  __device__ __forceinline__ static float read(const float* scales, int at, int count) {
+    float value = 0.0f;
+    if (at < count) asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(scales + at));
+    return value;
+  }
+
+  __device__ __forceinline__ WarpScales(const Scales& scales, int top, int left, int m, int n) {
+    const int lane = threadIdx.x % 32;
+    row = read(scales.a, top + lane % 16, m);
 #pragma unroll
-  for (int j = 0; j < count / 4; ++j) {
+    for (int i = 0; i < width / 32; ++i) columns[i] = read(scales.b, left + i * 32 + lane, n);
+  }
+
+  // Finishes sums as mma.sync and wgmma have them: of 8 columns, a lane has two in its row and two 8 rows below. All lanes of a
+  // warp call this, with the place that the scales were read for.
+  template <typename T>
+  __device__ __forceinline__ void finish(float (&sums)[width / 2], const Epilogue<T>& epilogue, int top, int left, int m, int n) const {
+    const int lane = threadIdx.x % 32;
+    const float upper = __shfl_sync(0xffffffff, row, lane / 4), lower = __shfl_sync(0xffffffff, row, lane / 4 + 8);
 #pragma unroll
-    for (int part = 0; part < 2; ++part) {
-      const int x = column + j * 8 + lane % 4 * 2 + part;
-      const float of_column = x < n ? scales.b[x] : 0.0f;
-      sums[j * 4 + part] = sums[j * 4 + part] * of_upper * of_column;
-      sums[j * 4 + 2 + part] = sums[j * 4 + 2 + part] * of_lower * of_column;
+    for (int j = 0; j < width / 8; ++j) {
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+        const float column = __shfl_sync(0xffffffff, columns[j / 4], j % 4 * 8 + lane % 4 * 2 + part);
+        sums[j * 4 + part] *= upper * column;
+        sums[j * 4 + 2 + part] *= lower * column;
+      }
+    }
+    if (epilogue.none()) return;
+#pragma unroll
+    for (int i = 0; i < width / 2; ++i) {
+      const int y = top + lane / 4 + i / 2 % 2 * 8, x = left + i / 4 * 8 + lane % 4 * 2 + i % 2;
+      if (y < m && x < n) sums[i] = epilogue(sums[i], y, x);
     }
   }
-}
+};
 
 }  // namespace gemm

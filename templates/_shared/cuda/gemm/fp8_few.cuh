@@ -89,7 +89,8 @@ __device__ __forceinline__ void fp8_few(T* out, const Fp8* a, const Fp8* b, cons
     float sum = all[0][y][x];
 #pragma unroll
     for (int w = 1; w < turns; ++w) sum += all[w][y][x];
-    out[static_cast<long long>(y) * n + at] = static_cast<T>(epilogue(sum * scales.a[y] * scales.b[at], y, at));
+    sum *= scales.a[y] * scales.b[at];
+    out[static_cast<long long>(y) * n + at] = static_cast<T>(epilogue.none() ? sum : epilogue(sum, y, at));
   }
 }
 

@@ -119,7 +119,8 @@ fp8_portable(T* out, const Fp8* a, const Fp8* b, const Scales& scales, const Epi
 #pragma unroll
   for (int i = 0; i < own_m; ++i) {
     const int top = first_m + warp_m + i * 16;
-    scale(reinterpret_cast<float(&)[own_n * 8]>(sums[i]), scales, top, first_n + warp_n, m, n);
+    const WarpScales<own_n * 16> own(scales, top, first_n + warp_n, m, n);
+    own.finish(reinterpret_cast<float(&)[own_n * 8]>(sums[i]), epilogue, top, first_n + warp_n, m, n);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll

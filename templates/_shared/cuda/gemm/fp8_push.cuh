@@ -50,13 +50,14 @@ fp8_push(const TensorMap& map_a, const TensorMap& map_b, T* out, const Scales& s
     return;
   }
 
+  const int lane = threadIdx.x % 32, top = row + threadIdx.x / 32 * 16;
+  const WarpScales<tile_n> own(scales, top, column, m, n);
   float sums[1][tile_n / 2];
   multiply_in_two_levels<every>(ring, sums[0], warpgroup * 64, steps);
   cluster_wait();
   if (!add_up<P, cluster>(sums[0], base, part)) return;
 
-  const int lane = threadIdx.x % 32, top = row + threadIdx.x / 32 * 16;
-  scale(sums[0], scales, top, column, m, n);
+  own.finish(sums[0], epilogue, top, column, m, n);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
 #pragma unroll
