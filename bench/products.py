@@ -69,14 +69,14 @@ def shapes(seed, count):
         yield "odd", shape
 
 
-def package_of(project):
+def package_of(project, name="gemm"):
     """The built package of a project for this PyTorch."""
     found = sorted(pathlib.Path(project, ".kernelwright", "artifacts").glob("torch-*-cu*"))
     if not found:
         sys.exit(f"{project} has no build for CUDA: run `kernelwright build {project}` first")
-    spec = importlib.util.spec_from_file_location("gemm", found[0] / "__init__.py", submodule_search_locations=[str(found[0])])
+    spec = importlib.util.spec_from_file_location(name, found[0] / "__init__.py", submodule_search_locations=[str(found[0])])
     package = importlib.util.module_from_spec(spec)
-    sys.modules["gemm"] = package
+    sys.modules[name] = package
     spec.loader.exec_module(package)
     return package
 
