@@ -1,7 +1,7 @@
 // Owns: which tile of rows a block computes, which blocks of keys it walks over, and how results are stored.
 // Never: products.
 #pragma once
-#include "softmax.cuh"
+#include "bias.cuh"
 
 namespace attention {
 
@@ -67,21 +67,6 @@ struct Blocks {
     return false;
   }
 };
-
-// Of four threads beside each other, the i-th gets the i-th word of each.
-__device__ __forceinline__ void transpose(unsigned (&words)[4], int lane) {
-#pragma unroll
-  for (int distance = 1; distance < 4; distance *= 2) {
-    const bool high = (lane & distance) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & distance) != 0) continue;
-      const unsigned got = __shfl_xor_sync(0xffffffff, high ? words[i] : words[i + distance], distance);
-      words[i] = high ? got : words[i];
-      words[i + distance] = high ? words[i + distance] : got;
-    }
-  }
-}
 
 // Stores the results of a warp: those of `row` and of the row 8 below, four for each 8 columns. Threads of four exchange, so
 // that each has 8 columns beside each other.

@@ -51,10 +51,10 @@ struct Plan {
   static constexpr int copy_registers = consumers == 3 ? 32 : 24, sum_registers = consumers == 3 ? 160 : 240;
 };
 
-template <typename T, int width, int keys, int consumers, int stages>
+template <typename T, int width, int keys, int consumers, int stages, bool biased>
 __device__ __forceinline__ void
-warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap& map_v, T* out, float* lse,
-                const Mask& mask, const Shape& shape, float scale) {
+warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap& map_v, const T* bias, T* out,
+                float* lse, const Mask& mask, const Shape& shape, float scale) {
   using P = Plan<width, keys, consumers, stages>;
   extern __shared__ unsigned char memory[];
   const unsigned base = (shared_address(memory) + 1023) / 1024 * 1024;
@@ -168,6 +168,7 @@ warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap&
       float scores[keys / 2];
       unsigned weights[keys / 16][4];
       float shrink[2];
+      typename AddedIf<T, keys, biased>::Type added;
 
       const auto multiply_k = [&] {
         const unsigned k = base + P::k_at + stage_k * P::bytes;
@@ -187,12 +188,11 @@ warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap&
         }
         products_commit();
       };
+      // Read while the products are under way.
+      const auto load_added = [&] { added.load(bias, row, blocks.block * keys, shape.rows, shape.keys); };
       const auto weigh = [&] {
-        float unit = scale * log2_e;
-        if (blocks.counts != Counts::all) {
-          apply(mask, scores, scale, tile.batch, tile.head, row, blocks.block * keys + lane % 4 * 2, shape.rows, shape.keys);
-          unit = log2_e;
-        }
+        const float unit = finished(mask, blocks.counts, scores, added, scale, tile.batch, tile.head, row,
+                                    blocks.block * keys + lane % 4 * 2, shape.rows, shape.keys);
         rows.weigh<true>(scores, unit, shrink);
       };
       const auto round = [&] {
@@ -214,6 +214,7 @@ warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap&
       barrier_wait(k_full + stage_k * 8, parity_k);
       products_fence();
       multiply_k();
+      load_added();
       products_wait<0>();
       sums_fence(scores);
       release(k_empty + stage_k * 8);
@@ -232,6 +233,7 @@ warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap&
         products_fence();
         multiply_v();
         turn_pass();
+        load_added();
         products_wait<1>();
         sums_fence(scores);
         release(k_empty + stage_k * 8);

@@ -38,9 +38,9 @@ __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int firs
 
 // A block computes a tile of 16 rows for each of its warps. `keys` rows of k and v are a stage; rows of all have at most
 // `width` elements.
-template <typename T, int width, int keys, int warps>
+template <typename T, int width, int keys, int warps, bool biased>
 __device__ __forceinline__ void
-warp_tile(T* out, float* lse, const T* q, const T* k, const T* v, const Mask& mask, const Shape& shape, float scale) {
+warp_tile(T* out, float* lse, const T* q, const T* k, const T* v, const T* bias, const Mask& mask, const Shape& shape, float scale) {
   constexpr int height = warps * 16, threads = warps * 32, bytes = keys * width * 2;
   extern __shared__ unsigned char memory[];
   const unsigned tile_q = gemm::shared_address(memory), stages = tile_q + height * width * 2;
@@ -78,6 +78,8 @@ warp_tile(T* out, float* lse, const T* q, const T* k, const T* v, const Mask& ma
     gemm::copies_commit();
     gemm::wait_for_copies<1>();
     __syncthreads();
+    typename AddedIf<T, keys, biased>::Type added;
+    added.load(bias, row, block * keys, shape.rows, shape.keys);
 
     const unsigned tile_k = stages + stage * 2 * bytes, tile_v = tile_k + bytes;
     float scores[keys / 2] = {};
@@ -96,11 +98,9 @@ warp_tile(T* out, float* lse, const T* q, const T* k, const T* v, const Mask& ma
       }
     }
 
-    float unit = scale * log2_e, shrink[2];
-    if (counts != Counts::all) {
-      apply(mask, scores, scale, tile.batch, tile.head, row, block * keys + lane % 4 * 2, shape.rows, shape.keys);
-      unit = log2_e;
-    }
+    const float unit = finished(mask, counts, scores, added, scale, tile.batch, tile.head, row, block * keys + lane % 4 * 2,
+                                shape.rows, shape.keys);
+    float shrink[2];
     rows.weigh<false>(scores, unit, shrink);
 #pragma unroll
     for (int i = 0; i < width / 2; ++i) results[i] *= shrink[i / 2 % 2];
