@@ -176,7 +176,7 @@ warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap&
         for (int step = 0; step < width / 16; ++step) {
           const unsigned long long left = descriptor(own_q + step / 4 * 64 * 128 + step % 4 * 32);
           const unsigned long long right = descriptor(k + step / 4 * keys * 128 + step % 4 * 32);
-          Scores<T, keys>::issue(scores, left, right, step > 0);
+          Multiply<T, keys>::issue(scores, left, right, step > 0);
         }
         products_commit();
       };
