@@ -7,14 +7,39 @@
 
 namespace gemm {
 
+// The 8 elements from `source` on, which may begin anywhere, or `count` of them and zeros for the others. Two vectors that begin
+// at multiples of 16 bytes have them; the second one is read only if it has one.
+__device__ __forceinline__ uint4 read_anywhere(const unsigned short* source, int count) {
+  const unsigned long long address = reinterpret_cast<unsigned long long>(source);
+  const unsigned offset = address & 15;
+  const uint4* const vectors = reinterpret_cast<const uint4*>(address - offset);
+  const uint4 low = __ldg(vectors);
+  const uint4 high = offset + count * 2 > 16 ? __ldg(vectors + 1) : make_uint4(0, 0, 0, 0);
+  // Moved by two words, by one, and by half a word.
+  const bool two = (offset & 8) != 0, one = (offset & 4) != 0;
+  const unsigned bits = (offset & 2) * 8;
+  const unsigned from[6] = {two ? low.z : low.x,  two ? low.w : low.y,  two ? high.x : low.z,
+                            two ? high.y : low.w, two ? high.z : high.x, two ? high.w : high.y};
+  unsigned words[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    words[i] = __funnelshift_r(one ? from[i + 1] : from[i], one ? from[i + 2] : from[i + 1], bits);
+    const int left = count - i * 2;
+    words[i] &= left >= 2 ? 0xffffffffu : left == 1 ? 0xffffu : 0u;
+  }
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
 // Starts the copies of rows by `width` elements of a matrix, from row `first` and `column` on; zeros stand for what lies
-// outside of its `height` by `length`. aligned: rows begin at multiples of 16 bytes. Otherwise elements are read one by one,
-// and are there when this returns.
+// outside of its `height` by `length`. aligned: rows begin at multiples of 16 bytes. Otherwise they go through registers, and are
+// there when this returns.
 template <typename T, int rows, int width, int threads, bool aligned>
 __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int first, int height, int column, int length) {
   constexpr int units = width / 8;
   static_assert(rows * units % threads == 0, "every thread copies as much");
-#pragma unroll
+  // Registers are scarce beside the sums.
+  constexpr int unrolled = aligned ? rows * units / threads : 1;
+#pragma unroll unrolled
   for (int i = 0; i < rows * units / threads; ++i) {
     const int at = i * threads + threadIdx.x;
     const int row = at / units;
@@ -26,19 +51,10 @@ __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int firs
     if constexpr (aligned) {
       copy(place, source, inside);
     } else {
-      unsigned words[4] = {};
-      if (inside) {
-        const unsigned short* const halves = reinterpret_cast<const unsigned short*>(source);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          if (left + j < length) {
-            words[j / 2] |= static_cast<unsigned>(halves[j]) << (j % 2 * 16);
-          }
-        }
-      }
-      asm volatile("st.shared.v4.b32 [%0], { %1, %2, %3, %4};" ::"r"(place), "r"(words[0]), "r"(words[1]),
-                         "r"(words[2]), "r"(words[3])
-                         : "memory");
+      const uint4 eight = read_anywhere(reinterpret_cast<const unsigned short*>(source), inside ? min(8, length - left) : 0);
+      asm volatile("st.shared.v4.b32 [%0], { %1, %2, %3, %4};" ::"r"(place), "r"(eight.x), "r"(eight.y), "r"(eight.z),
+                   "r"(eight.w)
+                   : "memory");
     }
   }
 }
