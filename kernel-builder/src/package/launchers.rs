@@ -258,7 +258,7 @@ mod tests {
 
     const OP: &str = "format = 1\nname = \"gate\"\n[axes]\nn = { type = \"var\" }\n[dtypes]\nT = [\"f32\", \"bf16\"]\n\
         [inputs]\ninput = { shape = [\"n\"], dtype = \"T\" }\n[outputs]\nout = { shape = [\"n\"], dtype = \"T\" }\n\
-        [reference]\nfile = \"reference.py\"\nfunction = \"gate\"\n[tune.block]\nvalues = [128, 256]\ndefault = 128\n\
+        [reference]\nfile = \"reference.py\"\nfunction = \"gate\"\n[call]\nfunction = \"gate\"\nout = [\"out\"]\n[tolerance]\naccumulate = \"f32\"\nlength = 1\nroundings = 1\n[tune.block]\nvalues = [128, 256]\ndefault = 128\n\
         [launch]\nsource = \"gate.cu\"\n[[launch.kernel]]\nentry = \"gate::run\"\ntemplate = [\"T\", \"block\"]\n\
         grid = [\"n\"]\nblock = [\"block\"]\nargs = [\"out\", \"input\"]\n";
 

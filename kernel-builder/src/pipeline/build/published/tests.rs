@@ -9,7 +9,7 @@ use crate::verify::fatbin::samples;
 
 const OP: &str = "format = 1\nname = \"gate\"\n[axes]\nn = { type = \"var\" }\n[dtypes]\nT = [\"f32\"]\n\
     [inputs]\ninput = { shape = [\"n\"], dtype = \"T\" }\n[outputs]\nout = { shape = [\"n\"], dtype = \"T\" }\n\
-    [reference]\nfile = \"reference.py\"\nfunction = \"gate\"\n\
+    [reference]\nfile = \"reference.py\"\nfunction = \"gate\"\n[call]\nfunction = \"gate\"\nout = [\"out\"]\n[tolerance]\naccumulate = \"f32\"\nlength = 1\nroundings = 1\n\
     [launch]\nsource = \"gate.cu\"\n[[launch.kernel]]\nentry = \"gate::run\"\ntemplate = [\"T\"]\n\
     grid = [\"n\"]\nblock = [32]\nargs = [\"out\", \"input\"]\n";
 const PTX: &str =
