@@ -14,6 +14,10 @@ use crate::talk::Talk;
 
 /// The manifest of the example.
 const EXAMPLE: &str = "examples/rust/rms-norm-cudarc/Cargo.toml";
+/// Its programs with a mistake in a call, and the errors of the compiler: a dtype that the operation does not have, dtypes that
+/// differ, an output that is also an input.
+const WRONG: [(&str, &str); 3] =
+    [("wrong_dtype", "error[E0277]"), ("wrong_mixed", "error[E0308]"), ("wrong_shared", "error[E0502]")];
 /// The example with candle, and what stands in for nvcc where only its types are checked.
 const CANDLE: &str = "examples/rust/candle-block/Cargo.toml";
 const STAND_IN: &str = "examples/rust/candle-block/stand-in";
@@ -38,6 +42,11 @@ pub(crate) fn run(run: &Run<'_>) -> Result<Vec<String>, String> {
         };
         talk.run(&mut example("test"))?;
         talk.run(example("check").env("KERNELWRIGHT_STUBS", "1"))?;
+        for (name, error) in WRONG {
+            let mut check = example("check");
+            check.args(["--example", name, "--features", "wrong"]).env("KERNELWRIGHT_STUBS", "1");
+            refuses(check, error, talk)?;
+        }
         refuses_a_missing_program(example("check"), talk)?;
         with_candle(&program, &run.site.root, talk)?;
         published(run, talk)?;
