@@ -49,6 +49,10 @@ pub(super) fn lines(
     let wrong = |text: String| command().error(ErrorKind::MissingRequiredArgument, text);
     let kernels = kernelwright_build::kernels(folder)
         .map_err(|error| wrong(format!("{error}\nOr name a kernel: cargo kernelwright {verb} DIR")))?;
+    if kernels.is_empty() {
+        let text = format!("{} lists no kernels of its own", folder.join("Cargo.toml").display());
+        return Err(wrong(format!("{text}\nName a kernel: cargo kernelwright {verb} DIR")));
+    }
     let names_results = RESULTS.iter().any(|id| is_given(given, id));
     if kernels.len() > 1 && (names_results || !SEVERAL.contains(&verb)) {
         let names: Vec<String> = kernels.iter().map(|kernel| kernel.display().to_string()).collect();

@@ -10,7 +10,7 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("Every stage", &["make"]),
     ("Scaffold", &["new", "templates", "generate"]),
     ("Specify", &["check", "lint", "update", "import", "export", "schema"]),
-    ("Build", &["variants", "lock", "build", "embed", "check-abi", "verify-build"]),
+    ("Build", &["variants", "lock", "build", "embed", "pin", "check-abi", "verify-build"]),
     ("Verify", &["verify", "selftest"]),
     ("Measure", &["screen", "fill", "bench", "profile", "inject", "reproduce", "report"]),
     ("Agents", &["mcp", "candidates", "submit", "skill"]),

@@ -11,11 +11,12 @@ use crate::base::session::Session;
 use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
 use crate::pipeline::build::embed::{self, Code, Request};
+use crate::pipeline::build::published::PublishedError;
 
 /// Compile device code for Rust programs, with typed launchers
 ///
 /// Writes the machine code and PTX of every kernel that a `[launch]` table can start, and kernels.rs, which includes
-/// them. The crate kernelwright-build runs this command from a build script; docs/rust.md is the guide. Does not need
+/// them. The code of a published kernel is that of its package. The crate kernelwright-build runs this command from a build script; docs/rust.md is the guide. Does not need
 /// a GPU.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
@@ -23,8 +24,14 @@ use crate::pipeline::build::embed::{self, Code, Request};
   kernelwright embed kernels/rms-norm --out-dir stubs --stubs    for docs.rs, without code")]
 pub struct Args {
     /// Folders with an op.toml that has a `[launch]` table, or files of that format
-    #[arg(value_name = "DIR", required = true)]
+    #[arg(value_name = "DIR", required_unless_present = "dependencies")]
     kernels: Vec<PathBuf>,
+    /// Published kernel to include, as in rms-norm@1=hf:OWNER/rms-norm or rms-norm@1=DIR; can be repeated
+    #[arg(long = "dependency", value_name = "NAME@VERSION=PLACE", requires = "lock")]
+    dependencies: Vec<String>,
+    /// Lock file of the published kernels, written by `pin`
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
     /// Folder to write; code of an earlier run that is no longer needed is removed
     #[arg(long, value_name = "DIR")]
     out_dir: PathBuf,
@@ -45,6 +52,12 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let out = embed::folder(&args.out_dir);
     let request = Request {
         kernels: args.kernels.clone(),
+        dependencies: args
+            .dependencies
+            .iter()
+            .map(|text| text.parse())
+            .collect::<Result<_, PublishedError>>()?,
+        lock: args.lock.as_deref().map(embed::folder).unwrap_or_default(),
         out: out.clone(),
         archs: args.archs.clone(),
         tool: args.compiler,

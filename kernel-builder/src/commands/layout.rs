@@ -40,7 +40,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let to = env::absolute(&args.to);
     build::vacant(&to)?;
     let project = project::load(&args.project.dir, session)?;
-    let variants = layout::lay_out(&project, &args.from, &to, args.alone)?;
+    let variants = layout::lay_out(&project, &args.from, &to, args.alone, session)?;
     let human: String = variants.iter().map(|variant| format!("{variant}\n")).collect();
     session.report.result("layout", &json!({ "dir": to, "variants": variants }), &human);
     Ok(())

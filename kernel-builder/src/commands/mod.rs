@@ -27,6 +27,7 @@ pub mod make;
 pub mod mcp;
 pub mod new;
 pub mod package;
+pub mod pin;
 pub mod profile;
 pub mod publish;
 pub mod report;

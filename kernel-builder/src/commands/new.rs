@@ -17,9 +17,9 @@ use crate::base::{date, env};
 use crate::exit::Failure;
 use crate::pipeline::create::fresh::FreshProject;
 use crate::pipeline::create::tracing::{self, ReferencePath, ReferenceProject, TemplateChoice};
-use crate::pipeline::create::{published, told};
+use crate::pipeline::create::{fresh, published, told};
 use crate::scaffold::host::Framework;
-use crate::scaffold::{Answers, Ci, ScaffoldError, Template, template};
+use crate::scaffold::{Answers, Ci, ScaffoldError, Template, rust_crate, template};
 
 /// Create a kernel project from a template or a PyTorch function
 ///
@@ -33,15 +33,19 @@ use crate::scaffold::{Answers, Ci, ScaffoldError, Template, template};
 /// parameters may have any names and order. If no template matches, the function is translated: the project then has
 /// kernels written for it, and `plan.md` lists them. The file may define `example_inputs()`, which returns the
 /// arguments of a call, and `example_module()`, which returns an instance.
+///
+/// With `--rust`, the project is a crate: a kernel that its build script compiles, a test against a reference in Rust,
+/// and a criterion benchmark.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda
   kernelwright new me/my-norm --from reference.py:norm
   kernelwright new me/my-loss --from loss.py --split log_probs
   kernelwright new me/my-softmax --template softmax --set bytes=8
-  kernelwright new me/my-glu --template swiglu --framework tvm-ffi")]
+  kernelwright new me/my-glu --template swiglu --framework tvm-ffi
+  cargo kernelwright new --rust fast-sum")]
 pub struct Args {
-    /// Owner and name of the kernel, as on the Hub
+    /// Owner and name of the kernel, as on the Hub; with `--rust`, the name of the crate
     #[arg(value_name = "OWNER/NAME")]
     name: Option<String>,
     /// Folder to write to; default: the kernel's name
@@ -78,6 +82,13 @@ pub struct Args {
     /// Also write a CI workflow that checks, builds, signs and publishes the kernel
     #[arg(long, value_name = "SERVICE", value_enum)]
     ci: Option<Ci>,
+    /// Create a Rust crate, not a Python package
+    #[arg(long, conflicts_with_all = ["template", "from", "set", "backends", "framework", "ci"])]
+    rust: bool,
+    /// Take kernelwright-build and kernelwright-runtime from this folder, which is `kernel-rust` of the repository; default:
+    /// from git
+    #[arg(long, value_name = "DIR", requires = "rust")]
+    crates: Option<PathBuf>,
     /// Do not create a git repository
     #[arg(long)]
     no_git: bool,
@@ -85,6 +96,9 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    if args.rust {
+        return rust(args, session);
+    }
     let (owner, name) = match &args.name {
         Some(name) => split_name(name)?,
         None => split_name(&ask_name()?)?,
@@ -147,6 +161,27 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Creates a crate.
+fn rust(args: &Args, session: &Session) -> Result<(), Failure> {
+    const USAGE: &str = "cargo kernelwright new --rust NAME";
+    let text = args.name.as_deref().ok_or_else(|| missing("the crate's name", USAGE))?;
+    let name = match text.split_once('/') {
+        Some(_) => split_name(text)?.1,
+        None => named(text, text)?,
+    };
+    let set = rust_crate::files(&name, &args.license, args.crates.as_deref())?;
+    let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
+    set.write_to(&dir)?;
+    if !args.no_git {
+        fresh::first_commit(&dir, session)?;
+    }
+    let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
+    let (count, shown) = (written.len(), dir.display());
+    let human = format!("{count} files in {shown}\n\nnext:\n  cd {shown}\n  cargo test\n");
+    session.report.result("new", &json!({ "dir": dir, "rust": true, "files": written }), &human);
+    Ok(())
+}
+
 /// `bytes=8` → its two parts.
 fn setting(words: &str) -> Result<(String, String), String> {
     match words.split_once('=') {
@@ -169,8 +204,13 @@ fn split_name(text: &str) -> Result<(String, KernelName), ScaffoldError> {
     {
         return Err(bad(format!("`{owner}` is not a valid owner name").into()));
     }
-    let name = name.parse().map_err(|error: UnitError| bad(error.into()))?;
-    Ok((owner.to_owned(), name))
+    Ok((owner.to_owned(), named(text, name)?))
+}
+
+/// The name in `whole`.
+fn named(whole: &str, name: &str) -> Result<KernelName, ScaffoldError> {
+    name.parse()
+        .map_err(|error: UnitError| ScaffoldError::BadName { name: whole.to_owned(), cause: error.into() })
 }
 
 fn missing(what: &'static str, help: &str) -> Failure {

@@ -9,7 +9,7 @@ use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::package::{self, PackageError};
 use crate::pipeline::ship::against;
-use crate::pipeline::ship::package::{checked, package};
+use crate::pipeline::ship::package::{checked, for_rust, package};
 use crate::pipeline::{build, judge, project};
 
 use super::arguments::{Judging, ProjectDir, Selection};
@@ -47,7 +47,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if let Some(dir) = &args.against {
         against::published(&bundle, dir, session)?;
     }
-    let human = format!("{}\n{}", bundle.dir.display(), checked(&bundle));
+    let human = format!("{}\n{}{}", bundle.dir.display(), checked(&bundle), for_rust(&bundle));
     session.report.result("package", &json!({ "bundle": bundle }), &human);
     Ok(())
 }

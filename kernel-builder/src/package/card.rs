@@ -45,14 +45,14 @@ fn default_head(contents: &Contents<'_>) -> String {
 
 /// The dispatch tables: for which lengths the kernel is called on a device; nothing without a table.
 fn served(contents: &Contents<'_>) -> String {
-    if contents.dispatch.is_empty() {
+    if contents.additions.dispatch.is_empty() {
         return String::new();
     }
     let mut text = String::from(
         "\n## Which calls it serves\n\nOn these devices the kernel is called where it was measured to be faster, and \
          PyTorch everywhere else; on other devices the kernel is.\n\n| device | dtype | lengths |\n|---|---|---|\n",
     );
-    for table in contents.dispatch {
+    for table in &contents.additions.dispatch {
         if table.ranges.is_empty() {
             let _infallible = writeln!(text, "| {} | all | none: PyTorch is called |", table.device);
         }

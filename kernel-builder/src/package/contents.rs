@@ -6,9 +6,9 @@ use std::path::Path;
 
 use kernel_plan::spec::{BuildSpec, OpSpec};
 
+use super::Additions;
 use super::metadata::Provenance;
 use crate::bench::Measurement;
-use crate::bench::dispatch::Dispatch;
 use crate::compile::artifact::Artifact;
 use crate::verify::Verified;
 
@@ -27,6 +27,6 @@ pub struct Contents<'a> {
     pub measured: &'a [Measurement],
     /// Where the sources came from.
     pub provenance: Provenance,
-    /// Which calls the kernel serves, by device.
-    pub dispatch: &'a [Dispatch],
+    /// What is packaged with them.
+    pub additions: Additions,
 }

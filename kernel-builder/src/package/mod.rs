@@ -3,6 +3,7 @@
 //! Owns: the layout, the metadata, the card, the signature.
 //! Never: puts an artifact that was not verified into a bundle, which alone can be published; sends anything anywhere.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kernel_plan::spec::BuildSpec;
@@ -19,6 +20,7 @@ mod clean;
 mod contents;
 mod error;
 mod judged;
+pub(crate) mod launchers;
 pub mod metadata;
 mod shipped;
 pub mod signature;
@@ -26,6 +28,7 @@ pub mod signature;
 pub use contents::Contents;
 pub use error::PackageError;
 pub use judged::{Judgement, Status};
+pub use launchers::LauncherSource;
 pub use metadata::Provenance;
 use shipped::extra_files;
 pub(crate) use shipped::is_shipped;
@@ -47,6 +50,8 @@ pub struct Bundle {
     pub extra: Vec<(PathBuf, PathBuf)>,
     /// Digest over every file of the bundle but its signature.
     pub digest: Digest,
+    /// The operations that Rust programs can call, too.
+    pub for_rust: Vec<String>,
     /// Whether an older bundle with a signature was replaced: this one has none.
     #[serde(skip)]
     pub lost_signature: bool,
@@ -57,13 +62,13 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     of_the_project_alone(contents.verified.iter().map(Verified::inner))?;
     let dir = contents.project.join("build");
     let staged = files::staging_beside(&dir)?;
-    let mut status = Vec::new();
+    let (mut status, mut for_rust) = (Vec::new(), BTreeSet::new());
     for verified in contents.verified {
         let artifact = verified.inner();
         let origin = (contents.build, &contents.provenance);
         let judged = Judgement::from_evidence(verified.evidence());
         let folder = staged.path().join(&artifact.variant);
-        variant(origin, artifact, contents.dispatch, judged.as_ref(), &folder)?;
+        for_rust.extend(variant(origin, artifact, &contents.additions, judged.as_ref(), &folder)?);
         status.push(Status::new(&artifact.variant, &artifact.backend, judged));
     }
     status.sort_by(|a, b| a.variant.cmp(&b.variant));
@@ -85,6 +90,7 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         status,
         extra,
         digest,
+        for_rust: for_rust.into_iter().collect(),
         lost_signature,
         dir,
     })
@@ -111,25 +117,37 @@ pub fn of_the_project_alone<'a>(
     }
 }
 
-/// The folder of one variant: the package, its dispatch table and its metadata, with the judgement that called it.
+/// What variants have beside what was built.
+#[derive(Debug, Default)]
+pub struct Additions {
+    /// Which calls the kernel serves, by device.
+    pub dispatch: Vec<Dispatch>,
+    /// The operations that Rust programs may start.
+    pub launchers: Vec<LauncherSource>,
+}
+
+/// The folder of one variant: the package, its additions and its metadata, with the judgement that called it. Gives the
+/// operations that Rust programs can call.
 pub(crate) fn variant(
     (build, provenance): (&BuildSpec, &Provenance),
     artifact: &Artifact,
-    dispatch: &[Dispatch],
+    additions: &Additions,
     judged: Option<&Judgement>,
     folder: &Path,
-) -> Result<(), FileError> {
+) -> Result<Vec<String>, PackageError> {
     for name in files::walk(&artifact.dir, is_shipped)? {
         files::copy(&artifact.dir.join(&name), &folder.join(&name))?;
     }
     let tables: Vec<Dispatch> =
-        dispatch.iter().filter(|table| table.backend == artifact.backend).cloned().collect();
+        additions.dispatch.iter().filter(|table| table.backend == artifact.backend).cloned().collect();
     if let Some(table) = dispatch::for_package(&tables) {
         files::write(&folder.join("dispatch.json"), format!("{table}\n"))?;
     }
+    let for_rust = launchers::write(&additions.launchers, artifact, folder)?;
     let shipped = metadata::digests(folder)?;
     let text = metadata::render(build, artifact, provenance, judged, &shipped);
-    files::write(&folder.join("metadata.json"), text)
+    files::write(&folder.join("metadata.json"), text)?;
+    Ok(for_rust)
 }
 
 /// Builds that were judged by what can be read from them, and not verified.
@@ -141,8 +159,8 @@ pub struct Unverified<'a> {
     pub artifacts: &'a [Artifact],
     /// Where the sources came from.
     pub provenance: Provenance,
-    /// Which calls the kernel serves, by device.
-    pub dispatch: &'a [Dispatch],
+    /// What is laid out with them.
+    pub additions: Additions,
 }
 
 /// Puts builds that nobody verified into the hub's layout, at a place of their own: `to/<variant>`, or `to` itself when
@@ -156,7 +174,7 @@ pub fn lay_out(contents: &Unverified<'_>, to: &Path, alone: bool) -> Result<(), 
     for artifact in contents.artifacts {
         let own = staged.path().join(&artifact.variant);
         let folder = if alone { staged.path() } else { own.as_path() };
-        variant((contents.build, &contents.provenance), artifact, contents.dispatch, None, folder)?;
+        variant((contents.build, &contents.provenance), artifact, &contents.additions, None, folder)?;
     }
     Ok(files::replace_dir(staged, to)?)
 }
@@ -227,6 +245,7 @@ fn checked(
     let general = &build.general;
     let status = variants.iter().map(|variant| metadata::status(variant, &dir.join(variant)));
     let status = status.collect::<Result<_, _>>()?;
+    let for_rust = for_rust(&dir, &variants)?;
     Ok(Some(Bundle {
         name: general.name.to_string(),
         version: general.version.value,
@@ -234,9 +253,22 @@ fn checked(
         status,
         extra,
         digest: bundle_digest(&dir)?,
+        for_rust,
         lost_signature: false,
         dir,
     }))
+}
+
+/// The operations of variants that Rust programs can call.
+fn for_rust(dir: &Path, variants: &[String]) -> Result<Vec<String>, FileError> {
+    let mut ops = BTreeSet::new();
+    for path in variants.iter().map(|variant| dir.join(variant).join(launchers::FILE)) {
+        if files::exists(&path) {
+            let found = launchers::Launchers::read(&files::read(&path)?);
+            ops.extend(found.into_iter().flat_map(|found| found.ops).map(|op| op.op));
+        }
+    }
+    Ok(ops.into_iter().collect())
 }
 
 fn bundle_digest(dir: &Path) -> Result<Digest, FileError> {

@@ -77,7 +77,7 @@ fn bundled(root: &Path, backends: &[&str]) -> Result<Bundle, PackageError> {
         verified: &verified,
         measured: &[],
         provenance: Provenance { commit: Some("c0ffee".to_owned()), dirty: false },
-        dispatch: &[table()],
+        additions: Additions { dispatch: vec![table()], launchers: vec![] },
     })
 }
 

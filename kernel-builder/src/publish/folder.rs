@@ -89,6 +89,7 @@ mod tests {
             status: Vec::new(),
             extra: Vec::new(),
             digest: Digest::blake3(b""),
+            for_rust: vec![],
             lost_signature: false,
             dir,
         }

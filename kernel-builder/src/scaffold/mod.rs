@@ -28,6 +28,7 @@ pub mod observed;
 mod operation_name;
 mod ops;
 pub mod report;
+pub(crate) mod rust_crate;
 pub mod serves;
 pub mod settings;
 pub(crate) mod skill;

@@ -46,6 +46,42 @@ pub(crate) fn of_cubin(arch: String, cubin: Vec<u8>) -> Result<MachineCode, Cubi
     Ok(MachineCode { arch, compiler, flags, usages, cubin })
 }
 
+/// Code of one source for one architecture, machine code or PTX.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeviceCode {
+    /// Which of the two it is.
+    pub(crate) kind: Kind,
+    /// The architecture without a prefix: `90a`.
+    pub(crate) arch: String,
+    /// The mangled names of its kernels.
+    pub(crate) names: Vec<String>,
+    /// The ELF file, or the text.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// All code of a library that a GPU runs or a driver compiles, in the order of the file.
+///
+/// # Errors
+/// The library or its device code cannot be read.
+pub(crate) fn device_code(library: &[u8]) -> Result<Vec<DeviceCode>, CodeError> {
+    let entries = checks::archs::entries(library)?.into_iter();
+    entries
+        .map(|entry| {
+            let names = match entry.kind {
+                Kind::Cubin => cubin::usages(&entry.payload)?.into_iter().map(|usage| usage.kernel).collect(),
+                Kind::Ptx => entry_points(&String::from_utf8_lossy(&entry.payload)),
+            };
+            Ok(DeviceCode { kind: entry.kind, arch: entry.arch, names, bytes: entry.payload })
+        })
+        .collect()
+}
+
+/// The kernels of a PTX text: `.visible .entry NAME(`.
+fn entry_points(ptx: &str) -> Vec<String> {
+    let after = ptx.lines().filter_map(|line| line.trim_start().strip_prefix(".visible .entry "));
+    after.filter_map(|rest| Some(rest.split(['(', ' ']).next()?.to_owned())).collect()
+}
+
 /// What decides what a cubin does and how fast: two that are equal in it are the same kernels. Nothing if it is no ELF file,
 /// or has no code.
 ///
@@ -189,6 +225,13 @@ mod tests {
         let instruction = |low: [u8; 8]| [low, [0; 8]].concat();
         assert!(may_read_variables(&instruction(reads)));
         assert!(!may_read_variables(&instruction(of_parameters)));
+    }
+
+    #[test]
+    fn kernels_of_ptx_are_its_entries() {
+        let text = ".version 9.0\n.target sm_120\n\t// .globl _Z1fv\n.visible .entry _Z1fv(\n.param .u64 a\n)\n\
+                    .visible .entry _Z1gv()\n.visible .func h()\n";
+        assert_eq!(entry_points(text), ["_Z1fv", "_Z1gv"]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod dump;
 mod elf;
 mod error;
 mod evidence;
-mod fatbin;
+pub(crate) mod fatbin;
 mod fault;
 mod findings;
 mod gate;

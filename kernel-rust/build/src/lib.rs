@@ -24,7 +24,7 @@ mod program;
 mod script;
 
 pub use error::Error;
-pub use script::Built;
+pub use script::{Built, LOCK};
 
 /// Compiles the kernels of the crate whose build script calls this. If that fails, cargo shows the errors with their places,
 /// and the build script ends.
@@ -49,7 +49,16 @@ pub fn kernels(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(script::settings(folder, &mut Vec::new())?.kernels)
 }
 
-/// The same for a build script that handles errors itself. Cargo is told what to watch, and warnings.
+/// The published kernels that a crate uses, as `NAME@VERSION=PLACE` or `NAME@VERSION/VARIANT=PLACE`; a place is a folder or `hf:OWNER/NAME`. `folder` has the
+/// crate's Cargo.toml.
+///
+/// # Errors
+/// A Cargo.toml that cannot be read, or a dependency without a version or place.
+pub fn dependencies(folder: &Path) -> Result<Vec<String>, Error> {
+    Ok(script::settings(folder, &mut Vec::new())?.dependencies)
+}
+
+/// [`compile`] for a build script that handles errors itself. Cargo is told what to watch, and warnings.
 ///
 /// # Errors
 /// Settings that are wrong, a missing program, or kernels that do not compile.

@@ -11,7 +11,11 @@ use toml_edit::{Document, Item, TableLike};
 use crate::error::Error;
 
 /// The keys of the section.
-const KEYS: [&str; 4] = ["archs", "compiler", "kernels", "stubs"];
+const KEYS: [&str; 6] = ["archs", "compiler", "dependencies", "kernels", "source", "stubs"];
+/// The keys of a dependency.
+const DEPENDENCY_KEYS: [&str; 3] = ["from", "variant", "version"];
+/// Begins places on a hub.
+const HUB: &str = "hf:";
 
 /// A manifest with its place.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) compiler: Option<String>,
     /// Folder with generated functions for builds without kernels, absolute.
     pub(crate) stubs: Option<PathBuf>,
+    /// Published kernels, as the program takes them: `NAME@VERSION=PLACE` or `NAME@VERSION/VARIANT=PLACE`.
+    pub(crate) dependencies: Vec<String>,
 }
 
 impl Manifest {
@@ -158,10 +164,17 @@ pub(crate) fn settings(
         let texts = found.texts("a list of folders, as in [\"kernels/rms-norm\"]")?;
         settings.kernels = texts.iter().map(|text| found.path(text)).collect();
     }
-    if settings.kernels.is_empty() {
+    let source = match find("source")? {
+        Some(found) => Some(place(&found, found.item, "hf:OWNER")?),
+        None => None,
+    };
+    if let Some(found) = find("dependencies")? {
+        settings.dependencies = dependencies(&found, source.as_deref())?;
+    }
+    if settings.kernels.is_empty() && settings.dependencies.is_empty() {
         let span = section.get("kernels").and_then(Item::span);
         let message = "[package.metadata.kernelwright] needs `kernels`, a list of folders with an op.toml, \
-                       as in [\"kernels/rms-norm\"]";
+                       as in [\"kernels/rms-norm\"], or `dependencies`";
         return Err(package.wrong(span, message.to_owned()));
     }
     if let Some(found) = find("archs")? {
@@ -180,6 +193,70 @@ pub(crate) fn settings(
         settings.stubs = Some(found.path(&found.text("a folder, as in \"stubs\"")?));
     }
     Ok(Some(settings))
+}
+
+/// The place of published kernels: one on a hub stays as it is, a folder becomes absolute.
+fn place(found: &Found<'_>, item: &Item, hub: &str) -> Result<String, Error> {
+    let wrong = || {
+        let message = format!("a place of published kernels is a folder or \"{hub}\"");
+        found.manifest.wrong(item.span(), message)
+    };
+    let text = item.as_str().filter(|text| !text.is_empty()).ok_or_else(wrong)?;
+    let Some(rest) = text.strip_prefix(HUB) else { return Ok(found.path(text).display().to_string()) };
+    let parts = rest.split('/').filter(|part| !part.is_empty()).count();
+    if parts == rest.split('/').count() && parts == hub.split('/').count() {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong())
+    }
+}
+
+/// The published kernels of a table.
+fn dependencies(found: &Found<'_>, source: Option<&str>) -> Result<Vec<String>, Error> {
+    let table = found.item.as_table_like();
+    let table = table.ok_or_else(|| found.wrong("a table, as in rms-norm = \"1\""))?;
+    table.iter().map(|(name, item)| dependency(found, name, item, source)).collect()
+}
+
+/// `rms-norm = "1"`, or a table with `version` and `from`.
+fn dependency(found: &Found<'_>, name: &str, item: &Item, source: Option<&str>) -> Result<String, Error> {
+    let wrong = |message: String| found.manifest.wrong(item.span(), message);
+    let table = item.as_table_like();
+    for (key, _) in table.into_iter().flat_map(TableLike::iter) {
+        if !DEPENDENCY_KEYS.contains(&key) {
+            return Err(wrong(format!("`{name}` has no key `{key}`; it has {}", DEPENDENCY_KEYS.join(", "))));
+        }
+    }
+    let version = table.map_or(Some(item), |table| table.get("version")).and_then(Item::as_str);
+    let version = version.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
+    let Some(version) = version else {
+        return Err(wrong(format!(
+            "`{name}` needs a version, which is a whole number: {name} = \"1\", or \
+             {name} = {{ version = \"1\", from = \"hf:OWNER/{name}\" }}"
+        )));
+    };
+    let place = match (table.and_then(|table| table.get("from")), source) {
+        (Some(from), _) => place(found, from, "hf:OWNER/NAME")?,
+        (None, Some(owner)) if owner.starts_with(HUB) => format!("{owner}/{name}"),
+        (None, Some(folder)) => Path::new(folder).join(name).display().to_string(),
+        (None, None) => {
+            return Err(wrong(format!(
+                "`{name}` has no place: add source = \"hf:OWNER\" to [package.metadata.kernelwright], or write \
+                 {name} = {{ version = \"{version}\", from = \"hf:OWNER/{name}\" }}; a place can also be a folder that \
+                 `kernelwright publish` wrote"
+            )));
+        }
+    };
+    let variant = match table.and_then(|table| table.get("variant")) {
+        Some(item) => {
+            let variant = item.as_str().filter(|text| !text.is_empty() && !text.contains(['/', '=']));
+            let message =
+                || format!("`variant` of `{name}` must be the name of a folder in `build` of the package");
+            format!("/{}", variant.ok_or_else(|| wrong(message()))?)
+        }
+        None => String::new(),
+    };
+    Ok(format!("{name}@{version}{variant}={place}"))
 }
 
 fn known(package: &Manifest, key: &str, item: &Item, section: &dyn TableLike) -> Result<(), Error> {
@@ -229,12 +306,57 @@ mod tests {
     }
 
     #[test]
+    fn published_kernels_have_a_version_and_a_place() {
+        let lines = "source = \"hf:me\"\n[package.metadata.kernelwright.dependencies]\nrms-norm = \"1\"\n\
+                     softmax = { version = \"2\", from = \"hf:you/fast-softmax\" }\n\
+                     gate = { version = \"3\", variant = \"torch-cuda\", from = \"../published/gate\" }\n";
+        let found = told(&format!("{SECTION}{lines}"), None).unwrap().unwrap();
+        let expected = [
+            "rms-norm@1=hf:me/rms-norm",
+            "softmax@2=hf:you/fast-softmax",
+            "gate@3/torch-cuda=/ws/app/../published/gate",
+        ];
+        assert_eq!(found.dependencies, expected);
+        let package = format!("{SECTION}source.workspace = true\ndependencies = {{ gate = \"1\" }}\n");
+        let workspace = "[workspace.metadata.kernelwright]\nsource = \"published\"\n";
+        let found = told(&package, Some(workspace)).unwrap().unwrap();
+        assert_eq!(found.dependencies, ["gate@1=/ws/published/gate"]);
+    }
+
+    #[test]
+    fn a_published_kernel_without_a_place_or_a_version_is_refused() {
+        let at = "/ws/app/Cargo.toml:5";
+        let refused = |line: &str| told(&format!("{SECTION}dependencies.gate = {line}\n"), None).unwrap_err();
+        assert_eq!(
+            refused("\"1\""),
+            format!(
+                "{at}: `gate` has no place: add source = \"hf:OWNER\" to [package.metadata.kernelwright], or write \
+                 gate = {{ version = \"1\", from = \"hf:OWNER/gate\" }}; a place can also be a folder that \
+                 `kernelwright publish` wrote"
+            )
+        );
+        for line in ["\"1.0\"", "\"\"", "1", "{ from = \"k\" }"] {
+            let message = format!("{at}: `gate` needs a version, which is a whole number: gate = \"1\"");
+            assert!(refused(line).starts_with(&message), "{}", refused(line));
+        }
+        for from in ["\"hf:me\"", "\"hf:me/\"", "\"\"", "3"] {
+            let error = refused(&format!("{{ version = \"1\", from = {from} }}"));
+            assert_eq!(error, format!("{at}: a place of published kernels is a folder or \"hf:OWNER/NAME\""));
+        }
+        assert!(
+            refused("{ version = \"1\", path = \"k\" }")
+                .ends_with("no key `path`; it has from, variant, version")
+        );
+    }
+
+    #[test]
     fn mistakes_have_a_line() {
         let at = "/ws/app/Cargo.toml";
         refused(
             "kernels = [\"k\"]\narch = [\"9.0\"]\n",
             &format!(
-                "{at}:6: [package.metadata.kernelwright] has no key `arch`; it has archs, compiler, kernels, stubs"
+                "{at}:6: [package.metadata.kernelwright] has no key `arch`; it has archs, compiler, dependencies, \
+                 kernels, source, stubs"
             ),
         );
         refused(

@@ -62,7 +62,12 @@ pub(crate) enum Code {
 }
 
 /// The arguments of a run.
-fn arguments(settings: &Settings, out: &Path, code: Code, environment: &Environment) -> Vec<OsString> {
+fn arguments(
+    settings: &Settings,
+    (out, lock): (&Path, &Path),
+    code: Code,
+    environment: &Environment,
+) -> Vec<OsString> {
     let mut all: Vec<OsString> = vec!["--message-format".into(), "json".into()];
     // Cargo says how many processes it leaves to a build script.
     if let Some(jobs) = environment.value("NUM_JOBS") {
@@ -73,6 +78,12 @@ fn arguments(settings: &Settings, out: &Path, code: Code, environment: &Environm
     }
     all.push("embed".into());
     all.extend(settings.kernels.iter().map(|kernel| kernel.clone().into_os_string()));
+    for dependency in &settings.dependencies {
+        all.extend(["--dependency".into(), dependency.into()]);
+    }
+    if !settings.dependencies.is_empty() {
+        all.extend(["--lock".into(), lock.as_os_str().to_owned()]);
+    }
     all.extend(["--out-dir".into(), out.as_os_str().to_owned()]);
     if code == Code::Stubs {
         all.push("--stubs".into());
@@ -87,19 +98,19 @@ fn arguments(settings: &Settings, out: &Path, code: Code, environment: &Environm
     all
 }
 
-/// Runs the program.
+/// Runs the program, with the folder for its results and the lock file of published kernels.
 ///
 /// # Errors
 /// It cannot be started, does not know the command, or finds something wrong.
 pub(crate) fn run(
     program: &Path,
     settings: &Settings,
-    out: &Path,
+    (out, lock): (&Path, &Path),
     code: Code,
     environment: &Environment,
 ) -> Result<Answer, Error> {
     let done = Command::new(program)
-        .args(arguments(settings, out, code, environment))
+        .args(arguments(settings, (out, lock), code, environment))
         .envs(&environment.variables)
         .stdin(Stdio::null())
         .output()
@@ -175,6 +186,7 @@ mod tests {
             archs: vec!["9.0a".to_owned(), "12.0+PTX".to_owned()],
             compiler: Some("nvcc".to_owned()),
             stubs: None,
+            dependencies: vec!["gate@1=hf:me/gate".to_owned()],
         }
     }
 
@@ -186,7 +198,8 @@ mod tests {
 
     #[track_caller]
     fn check(code: Code, variables: &[(&str, &str)], expected: &str) {
-        let line = arguments(&settings(), Path::new("/out"), code, &environment(variables));
+        let line =
+            arguments(&settings(), (Path::new("/out"), Path::new("/k.lock")), code, &environment(variables));
         let line: Vec<String> = line.into_iter().map(|word| word.into_string().unwrap()).collect();
         assert_eq!(line.join(" "), expected);
     }
@@ -196,12 +209,12 @@ mod tests {
         check(
             Code::Compiled,
             &[("NUM_JOBS", "2")],
-            "--message-format json --jobs 2 embed /k/norm --out-dir /out --arch 9.0a --arch 12.0+PTX --compiler nvcc",
+            "--message-format json --jobs 2 embed /k/norm --dependency gate@1=hf:me/gate --lock /k.lock --out-dir /out --arch 9.0a --arch 12.0+PTX --compiler nvcc",
         );
         check(
             Code::Stubs,
             &[("CARGO_NET_OFFLINE", "true")],
-            "--message-format json --offline embed /k/norm --out-dir /out --stubs",
+            "--message-format json --offline embed /k/norm --dependency gate@1=hf:me/gate --lock /k.lock --out-dir /out --stubs",
         );
     }
 

@@ -10,7 +10,7 @@ use crate::outside::{self, Environment};
 use crate::program::{self, Answer, Code};
 
 /// Variables of which another value gives another result, or another place of the program or the compiler.
-const WATCHED: [&str; 10] = [
+const WATCHED: [&str; 11] = [
     program::VARIABLE,
     "KERNELWRIGHT_STUBS",
     "DOCS_RS",
@@ -19,9 +19,12 @@ const WATCHED: [&str; 10] = [
     "KERNELWRIGHT_PYTHON",
     "KERNELWRIGHT_NVCC",
     "CUDA_HOME",
+    "HF_ENDPOINT",
     "CXX",
     "CARGO_NET_OFFLINE",
 ];
+/// The lock file of published kernels, beside Cargo.toml.
+pub const LOCK: &str = "rust-kernels.lock";
 /// The file of generated functions, in the folder of results and in that of `stubs`.
 const MODULE: &str = "kernels.rs";
 
@@ -48,6 +51,10 @@ pub(crate) fn run(environment: &Environment, told: &mut Vec<String>) -> Result<B
     for kernel in &settings.kernels {
         watch(told, &if kernel.is_file() { kernel.clone() } else { kernel.join("op.toml") });
     }
+    let lock = folder.join(LOCK);
+    if !settings.dependencies.is_empty() {
+        watch(told, &lock);
+    }
     let without = cfg!(feature = "stubs")
         || environment.says_yes("KERNELWRIGHT_STUBS")
         || environment.says_yes("DOCS_RS");
@@ -58,12 +65,12 @@ pub(crate) fn run(environment: &Environment, told: &mut Vec<String>) -> Result<B
         Err(error) => return Err(error),
     };
     watch(told, &program);
-    let answer = program::run(&program, &settings, &out, code, environment)?;
+    let answer = program::run(&program, &settings, (&out, &lock), code, environment)?;
     answer.reads.iter().for_each(|path| watch(told, path));
     told.extend(answer.warnings.iter().map(|text| format!("cargo::warning={}", text.replace('\n', " "))));
     if let (Some(stubs), Code::Compiled) = (&settings.stubs, code) {
         let fresh = out.join("stubs");
-        program::run(&program, &settings, &fresh, Code::Stubs, environment)?;
+        program::run(&program, &settings, (&fresh, &lock), Code::Stubs, environment)?;
         watch(told, &stubs.join(MODULE));
         compare(stubs, &fresh, &settings, told);
     }
@@ -121,8 +128,7 @@ fn workspace(package: &Manifest) -> Result<Option<Manifest>, Error> {
 fn kept(settings: &Settings, out: &Path, told: &mut Vec<String>) -> Result<Built, Error> {
     let stubs = settings.stubs.as_ref().map(|folder| folder.join(MODULE)).filter(|path| path.is_file());
     let Some(stubs) = stubs else {
-        let kernels: Vec<String> = settings.kernels.iter().map(|path| path.display().to_string()).collect();
-        return Err(Error::NoStubs { kernels: kernels.join(" ") });
+        return Err(Error::NoStubs { kernels: words(settings) });
     };
     watch(told, &stubs);
     outside::copy_into(&stubs, out)?;
@@ -135,13 +141,20 @@ fn compare(stubs: &Path, fresh: &Path, settings: &Settings, told: &mut Vec<Strin
     if there.is_some() && there == outside::read(&fresh.join(MODULE)).ok() {
         return;
     }
-    let kernels: Vec<String> = settings.kernels.iter().map(|path| path.display().to_string()).collect();
     told.push(format!(
         "cargo::warning={} is out of date; run `kernelwright embed --stubs --out-dir {} {}`",
         stubs.join(MODULE).display(),
         stubs.display(),
-        kernels.join(" ")
+        words(settings)
     ));
+}
+
+/// The arguments of `embed` for the kernels of a crate.
+fn words(settings: &Settings) -> String {
+    let kernels = settings.kernels.iter().map(|path| path.display().to_string());
+    let dependencies = settings.dependencies.iter().map(|text| format!("--dependency {text}"));
+    let lock = (!settings.dependencies.is_empty()).then(|| format!("--lock {LOCK}"));
+    kernels.chain(dependencies).chain(lock).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

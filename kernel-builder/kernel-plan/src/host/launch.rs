@@ -105,6 +105,11 @@ pub(super) fn plan(
     })
 }
 
+/// The namespace of the kernels that were compiled with a set of macros.
+pub(super) fn namespace(op: &OpSpec, space: usize) -> String {
+    format!("{}_macros_{space}", op.name.value)
+}
+
 /// What a launcher chooses between: settings, sets of macros, instances of every kernel.
 pub(super) struct Choices {
     /// Every setting once; the defaults first.
@@ -197,7 +202,7 @@ fn instance_plan(op: &OpSpec, kernel: &Kernel, instance: &Instance, space: usize
     let key = elements.chain(instance.values.iter().map(ToString::to_string)).collect();
     InstancePlan {
         key,
-        function: instances::spelled(kernel, op, instance, &format!("{}_macros_{space}::", op.name.value)),
+        function: instances::spelled(kernel, op, instance, &format!("{}::", namespace(op, space))),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Compiles the device code of operations into a folder, with a Rust module that starts it.
 //!
+//! Published kernels join them with the code of their packages.
+//!
 //! Owns: the architectures, what is compiled side by side, the names of the files, which files a result depends on.
 //! Never: writes outside of the folder; says how a program includes it (`kernelwright-build` does).
 
@@ -19,6 +21,7 @@ use crate::base::session::Session;
 use crate::base::{env, interrupt};
 use crate::compile::nvrtc::{Compiler, Cubin, Form, NvrtcError, Source, Tool, Unit};
 use crate::exit::{self, Failure, StageError};
+use crate::pipeline::build::published::{self, Dependency, Lock, PublishedOp, Wanted};
 use crate::pipeline::create::generate;
 use crate::pipeline::judge;
 use crate::pipeline::project::OpFile;
@@ -36,6 +39,10 @@ pub(crate) const MODULE: &str = "kernels.rs";
 pub(crate) struct Request {
     /// Folders with an op.toml, or files of that format.
     pub(crate) kernels: Vec<PathBuf>,
+    /// Published kernels.
+    pub(crate) dependencies: Vec<Dependency>,
+    /// Their lock file.
+    pub(crate) lock: PathBuf,
     /// The folder for the results.
     pub(crate) out: PathBuf,
     /// For which GPUs; those of build.toml if none are named.
@@ -72,12 +79,12 @@ pub(crate) struct Embedded {
 #[derive(Debug, Error, Diagnostic)]
 enum EmbedError {
     /// Two operations would be one module.
-    #[error("two kernels are called `{op}`: {} and {}", first.display(), second.display())]
+    #[error("two kernels are called `{op}`: {first} and {second}")]
     #[diagnostic(
         code(compile::same_op),
         help("change `name` in one op.toml; each one becomes a Rust module of that name")
     )]
-    SameOp { op: String, first: PathBuf, second: PathBuf },
+    SameOp { op: String, first: String, second: String },
     /// PTX that no later GPU runs.
     #[error("`{capability}` adds PTX that does not run on any later GPU")]
     #[diagnostic(
@@ -115,13 +122,11 @@ pub(crate) fn embed(request: &Request, session: &Session) -> Result<Embedded, Fa
     let mut embedded = Embedded::default();
     let mut kernels: Vec<Kernel> = vec![];
     for path in &request.kernels {
-        let kernel = read(path, request, &mut embedded, session)?;
-        if let Some(first) = kernels.iter().find(|known| known.plan.op == kernel.plan.op) {
-            let (op, first) = (kernel.plan.op, first.file.clone());
-            return Err(EmbedError::SameOp { op, first, second: kernel.file }.into());
-        }
-        kernels.push(kernel);
+        kernels.push(read(path, request, &mut embedded, session)?);
     }
+    let published = published(request, &mut embedded, session)?;
+    let own = kernels.iter().map(|kernel| (&kernel.plan.op, kernel.file.display().to_string()));
+    different(own.chain(published.iter().map(|one| (&one.plan.op, one.origin.clone()))))?;
     // Before anything is compiled: a file may be in the way.
     files::create_dirs(&request.out)?;
     let images = match request.code {
@@ -132,8 +137,9 @@ pub(crate) fn embed(request: &Request, session: &Session) -> Result<Embedded, Fa
     for (place, kernel) in kernels.iter().enumerate() {
         let mut listed = vec![];
         for ((_, part, target), cubin) in images.iter().filter(|((of, ..), _)| *of == place) {
-            let image = image(kernel, *part, kernel.targets[*target], cubin);
-            embedded.bytes += write(&request.out, &image, kernel.targets[*target].1, cubin)?;
+            let target = kernel.targets[*target];
+            let image = image(&kernel.plan.op, *part, target, &cubin.names);
+            embedded.bytes += write(&request.out, &image, target.1, files::read(&cubin.path)?)?;
             embedded.files.push(image.file.clone());
             listed.push(image);
         }
@@ -141,11 +147,71 @@ pub(crate) fn embed(request: &Request, session: &Session) -> Result<Embedded, Fa
         whole += &launchers::render(&kernel.plan, &file, &listed)?;
         embedded.ops.push(kernel.plan.op.clone());
     }
+    for PublishedOp { plan, origin, code } in published {
+        let mut listed = vec![];
+        for one in code {
+            let image = image(&plan.op, one.part, one.target, &one.names);
+            embedded.bytes += write(&request.out, &image, one.target.1, one.bytes)?;
+            embedded.files.push(image.file.clone());
+            listed.push(image);
+        }
+        whole += &launchers::render(&plan, &origin, &listed)?;
+        embedded.ops.push(plan.op);
+    }
     // Written if it is another one, so that cargo does not compile the crate anew for nothing.
     files::write_if_changed(&request.out.join(MODULE), whole)?;
     embedded.files.push(MODULE.to_owned());
     remove_stale(&request.out, &embedded.files)?;
     Ok(embedded)
+}
+
+/// The operations of published kernels.
+fn published(
+    request: &Request,
+    embedded: &mut Embedded,
+    session: &Session,
+) -> Result<Vec<PublishedOp>, Failure> {
+    if request.dependencies.is_empty() {
+        return Ok(vec![]);
+    }
+    embedded.reads.insert(request.lock.clone());
+    let lock = Lock::read(&request.lock)?;
+    let wanted = if request.code == Code::Stubs { Wanted::Functions } else { Wanted::Code };
+    let mut found = vec![];
+    for dependency in &request.dependencies {
+        let ops =
+            published::operations(dependency, (&lock, &request.lock), wanted, &mut embedded.reads, session)?;
+        for op in ops.iter().filter(|_| wanted == Wanted::Code) {
+            let targets: Vec<(Capability, Form)> = op.code.iter().map(|one| one.target).collect();
+            let missing: Vec<String> =
+                request.archs.iter().filter(|arch| !serves(&targets, **arch)).map(|it| it.number()).collect();
+            if !missing.is_empty() {
+                session.report.warn(format!("{} has no code for {}", op.origin, missing.join(", ")));
+            }
+        }
+        found.extend(ops);
+    }
+    Ok(found)
+}
+
+/// Whether a GPU of a capability runs some of this code, as the runtime chooses it.
+fn serves(targets: &[(Capability, Form)], gpu: Capability) -> bool {
+    targets.iter().any(|(target, form)| match (form, target.suffix) {
+        (Form::Ptx, _) => (target.major, target.minor) <= (gpu.major, gpu.minor),
+        (Form::Cubin, CapabilitySuffix::A) => (target.major, target.minor) == (gpu.major, gpu.minor),
+        (Form::Cubin, _) => target.major == gpu.major && target.minor <= gpu.minor,
+    })
+}
+
+/// That no two operations have one name.
+fn different<'a>(ops: impl Iterator<Item = (&'a String, String)>) -> Result<(), EmbedError> {
+    let mut known: BTreeMap<&String, String> = BTreeMap::new();
+    for (op, origin) in ops {
+        if let Some(first) = known.insert(op, origin.clone()) {
+            return Err(EmbedError::SameOp { op: op.clone(), first, second: origin });
+        }
+    }
+    Ok(())
 }
 
 fn read(
@@ -297,8 +363,7 @@ fn described(capability: Capability, form: Form) -> String {
     }
 }
 
-fn image(kernel: &Kernel, part: usize, (capability, form): (Capability, Form), cubin: &Cubin) -> Image {
-    let op = &kernel.plan.op;
+fn image(op: &str, part: usize, (capability, form): (Capability, Form), names: &[String]) -> Image {
     let digits = capability.digits();
     Image {
         part,
@@ -314,13 +379,12 @@ fn image(kernel: &Kernel, part: usize, (capability, form): (Capability, Form), c
             Form::Cubin => format!("{op}-{part}.sm_{digits}.cubin"),
             Form::Ptx => format!("{op}-{part}.compute_{digits}.ptx"),
         },
-        functions: cubin.names.clone(),
+        functions: names.to_vec(),
     }
 }
 
 /// Writes the code into the folder; gives its size.
-fn write(out: &Path, image: &Image, form: Form, cubin: &Cubin) -> Result<u64, Failure> {
-    let mut bytes = files::read(&cubin.path)?;
+fn write(out: &Path, image: &Image, form: Form, mut bytes: Vec<u8>) -> Result<u64, Failure> {
     if form == Form::Ptx {
         // The driver reads a text up to a zero byte. Compilers end theirs with none or with one.
         bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
@@ -378,6 +442,8 @@ mod tests {
         fn embed(&self, kernels: &[&str], archs: &[&str]) -> Result<Embedded, Failure> {
             let request = Request {
                 kernels: kernels.iter().map(|name| self.folder.path().join(name)).collect(),
+                dependencies: vec![],
+                lock: self.folder.path().join("rust-kernels.lock"),
                 out: self.folder.path().join("out"),
                 archs: archs.iter().map(|text| text.parse().unwrap()).collect(),
                 tool: Tool::Nvrtc,
@@ -429,6 +495,8 @@ mod tests {
         let place = Place::new();
         let request = |archs: &[&str]| Request {
             kernels: vec![],
+            dependencies: vec![],
+            lock: PathBuf::new(),
             out: PathBuf::new(),
             archs: archs.iter().map(|text| text.parse().unwrap()).collect(),
             tool: Tool::Nvrtc,

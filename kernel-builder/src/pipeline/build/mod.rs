@@ -6,6 +6,7 @@
 pub(crate) mod embed;
 pub(crate) mod fetch;
 pub(crate) mod lock;
+pub(crate) mod published;
 pub(crate) mod reproducible;
 pub(crate) mod summary;
 

@@ -108,7 +108,7 @@ fn identity(template: &Template, answers: &Answers) -> Identity {
 }
 
 /// `git init`, `git add`, `git commit`, unless the folder is inside a repository; no git, or no identity, is no failure.
-fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
+pub(crate) fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
     let git = |arguments: &[&str]| {
         let line = CommandLine::new("git").args(arguments.iter().copied()).cwd(dir);
         process::run(&line, Limits::wall(Duration::from_secs(60)))

@@ -7,12 +7,13 @@ use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::base::env;
+use crate::base::session::Session;
 use crate::compile::artifact::{self, Artifact, Builds};
 use crate::exit::{self, Failure, StageError};
-use crate::package;
+use crate::package::{self, PackageError};
 use crate::pipeline::project::Project;
 
-use super::package::tables;
+use super::package::additions;
 
 /// Why there is nothing to lay out, or too much.
 #[derive(Debug, Error, Diagnostic)]
@@ -70,6 +71,7 @@ pub(crate) fn lay_out(
     from: &[PathBuf],
     to: &Path,
     alone: bool,
+    session: &Session,
 ) -> Result<Vec<String>, Failure> {
     let artifacts = artifacts(from)?;
     let variants: Vec<String> = artifacts.iter().map(|artifact| artifact.variant.clone()).collect();
@@ -80,9 +82,9 @@ pub(crate) fn lay_out(
         build: &project.build,
         artifacts: &artifacts,
         provenance: project.provenance(),
-        dispatch: &tables(project)?,
+        additions: additions(project, session)?,
     };
-    package::lay_out(&contents, to, alone)?;
+    package::lay_out(&contents, to, alone).map_err(PackageError::into_failure)?;
     Ok(variants)
 }
 

@@ -21,7 +21,7 @@ use crate::base::session::Session;
 use crate::base::{files, interrupt};
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
-use crate::package::{self, Provenance};
+use crate::package::{self, Additions, PackageError, Provenance};
 use crate::pipeline::judge::{self, Judging, torches};
 use crate::pipeline::project::{Project, variants};
 use crate::toolchain::python::{self, Torch};
@@ -345,7 +345,10 @@ fn environment(torch: &str, tvm_ffi: bool) -> Environment {
 /// Puts a variant below `dir` as a publication has it.
 fn lay_out(trial: &Trial<'_>, artifact: &Artifact, dir: &Path) -> Result<(), Failure> {
     let origin = (&trial.project.build, &trial.provenance);
-    Ok(package::variant(origin, artifact, &[], None, &dir.join("build").join(&artifact.variant))?)
+    let folder = dir.join("build").join(&artifact.variant);
+    package::variant(origin, artifact, &Additions::default(), None, &folder)
+        .map_err(PackageError::into_failure)?;
+    Ok(())
 }
 
 #[cfg(test)]

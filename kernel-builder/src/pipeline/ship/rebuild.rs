@@ -20,12 +20,12 @@ use crate::compile::artifact::Artifact;
 use crate::compile::difference::{self, Difference};
 use crate::exit::{self, Failure, StageError};
 use crate::package::signature::{self, Signed};
-use crate::package::{self, is_shipped};
+use crate::package::{self, Additions, PackageError, is_shipped, launchers};
 use crate::pipeline::build::reproducible::Trial;
 use crate::pipeline::project::selection::{Selection, select};
 use crate::pipeline::project::{self, Project};
 
-use super::package::tables;
+use super::package::additions;
 
 /// The name of what says where a variant comes from.
 const METADATA: &str = "metadata.json";
@@ -186,7 +186,9 @@ pub(crate) fn rebuild(args: &Request, session: &Session) -> Result<Rebuilt, Fail
     let (buildable, elsewhere) = buildable(args, &project, &published, session)?;
     let again = build_again(args, &project, &buildable, session)?;
     let scratch = files::scratch()?;
-    let tables = tables(&project)?;
+    let additions = additions(&project, session)?;
+    // Packages made before launchers.json existed are compared without it.
+    let earlier = Additions { dispatch: additions.dispatch.clone(), launchers: vec![] };
     let provenance = project.provenance();
     let mut failure = Failure::already_reported(exit::SUCCESS);
     let mut rows = Vec::new();
@@ -198,7 +200,10 @@ pub(crate) fn rebuild(args: &Request, session: &Session) -> Result<Rebuilt, Fail
             continue;
         };
         let folder = scratch.path().join(&published.variant);
-        package::variant((&project.build, &provenance), artifact, &tables, None, &folder)?;
+        let is_earlier = !files::exists(&published.folder.join(launchers::FILE));
+        let additions = if is_earlier { &earlier } else { &additions };
+        package::variant((&project.build, &provenance), artifact, additions, None, &folder)
+            .map_err(PackageError::into_failure)?;
         let problems = compare(published, &folder, artifact, &again.place)?;
         told_commit(published, &provenance.described(), session);
         let same = problems.is_empty();

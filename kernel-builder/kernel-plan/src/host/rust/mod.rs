@@ -13,14 +13,17 @@ use crate::units::{Dtype, PythonName};
 
 use super::error::{HostError, unsupported};
 use super::instances::{self, Instance, bounds};
-use super::launch::{Choices, choices, narrowed_name};
+use super::launch::{Choices, choices, namespace, narrowed_name};
 use super::settings::{DeviceSettings, RangeSettings, with_defaults};
 
+mod mangled;
+mod signature;
 mod spelling;
 mod types;
 
 use spelling::{Names, dtype_path, identifier};
 
+pub use mangled::is_name_of;
 pub use types::*;
 
 /// The plan of an operation, with the settings that devices have beside the defaults.
@@ -28,6 +31,19 @@ pub use types::*;
 /// # Errors
 /// What op.toml asks for and a generated Rust module does not do.
 pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<RustPlan, HostError> {
+    grouped(op, devices, TOGETHER)
+}
+
+/// The same for code that a generated host side in C++ was compiled with: each set of macros is one part, and its functions
+/// are in the namespace of [`PartPlan::names`].
+///
+/// # Errors
+/// As [`plan`].
+pub fn of_library(op: &OpSpec, devices: &[DeviceSettings]) -> Result<RustPlan, HostError> {
+    grouped(op, devices, usize::MAX)
+}
+
+fn grouped(op: &OpSpec, devices: &[DeviceSettings], together: usize) -> Result<RustPlan, HostError> {
     let Some(launch) = &op.launch else { return Err(HostError::NoLaunch) };
     if let Some(strided) = op.inputs.iter().find(|input| input.strided) {
         return Err(unsupported(format!("`{}` of [inputs] has strided = true", strided.tensor.name.value)));
@@ -41,7 +57,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<RustPlan, HostErr
     let mut parts = vec![];
     let spaces = choices.spaces.iter().enumerate().map(|(place, defines)| SpacePlan {
         defines: defines.clone(),
-        kernels: instances_of(op, launch, &choices, place, &mut parts),
+        kernels: instances_of(op, launch, &choices, (place, together), &mut parts),
     });
     let spaces = spaces.collect();
     let mut parameters: Vec<ParameterPlan> = vec![];
@@ -151,12 +167,12 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<RustPlan, HostErr
 /// Instances that are compiled together: a compiler takes seconds for them, and parts are compiled side by side.
 const TOGETHER: usize = 16;
 
-/// The instances of every kernel in one set of macros. Their expressions are added to `parts`.
+/// The instances of every kernel in one set of macros, so many `together` in a part. Their expressions are added to `parts`.
 fn instances_of(
     op: &OpSpec,
     launch: &Launch,
     choices: &Choices,
-    space: usize,
+    (space, together): (usize, usize),
     parts: &mut Vec<PartPlan>,
 ) -> Vec<Vec<InstancePlan>> {
     let first = parts.len();
@@ -166,8 +182,12 @@ fn instances_of(
         let expression = instances::spelled(kernel, op, instance, "");
         // Two entries of [launch] may start the same function.
         let (part, function) = *known.entry(expression.clone()).or_insert_with(|| {
-            if parts.len() == first || parts.last().is_none_or(|part| part.expressions.len() >= TOGETHER) {
-                parts.push(PartPlan { defines: defines.clone(), expressions: vec![] });
+            if parts.len() == first || parts.last().is_none_or(|part| part.expressions.len() >= together) {
+                parts.push(PartPlan {
+                    defines: defines.clone(),
+                    namespace: namespace(op, space),
+                    expressions: vec![],
+                });
             }
             let part = parts.len() - 1;
             parts[part].expressions.push(expression.clone());

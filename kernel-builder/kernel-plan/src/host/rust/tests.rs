@@ -74,3 +74,22 @@ fn instances_are_those_of_the_host_side_in_parts_of_a_limited_size() {
     assert!(whole.iter().all(|size| *size == TOGETHER) && (1..=TOGETHER).contains(last), "{sizes:?}");
     assert!(plan.parts.iter().all(|part| part.defines == space.defines));
 }
+
+#[test]
+fn the_functions_of_a_library_are_those_of_the_host_side_a_part_for_each_set_of_macros() {
+    let op = rms_norm();
+    let plan = of_library(&op, &[]).unwrap();
+    let host = super::super::plan(&op, &[]).unwrap();
+    let [part] = plan.parts.as_slice() else { panic!("one set of macros") };
+    let of_host = host.launch.as_ref().unwrap().spaces[0].instances.iter().flatten();
+    let mut of_host: Vec<&str> = of_host.map(|one| one.function.as_str()).collect();
+    let mut names = part.names();
+    names.sort();
+    of_host.sort_unstable();
+    of_host.dedup();
+    assert_eq!(names, of_host);
+    assert_eq!(
+        plan.signature(),
+        "rms_norm<T: bf16 | f16 | f32>(out: &mut TensorMut<T>, input: &Tensor<T>, weight: &Tensor<T>, eps: f64)"
+    );
+}

@@ -196,8 +196,17 @@ pub struct SpacePlan {
 pub struct PartPlan {
     /// Name and value.
     pub defines: Vec<(String, String)>,
+    /// The namespace of the functions in a library that has several sets of macros: `rms_norm_macros_0`.
+    pub namespace: String,
     /// The names of the functions for a compiler: `rms::held<float, 256, 4, 1>`.
     pub expressions: Vec<String>,
+}
+
+impl PartPlan {
+    /// The functions as C++ in a library, in the order of the expressions: `rms_norm_macros_0::rms::held<float, 256, 4, 1>`.
+    pub fn names(&self) -> Vec<String> {
+        self.expressions.iter().map(|expression| format!("{}::{expression}", self.namespace)).collect()
+    }
 }
 
 /// An instance.

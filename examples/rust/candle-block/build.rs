@@ -1,0 +1,5 @@
+//! Compiles the kernels that Cargo.toml lists.
+
+fn main() {
+    kernelwright_build::compile();
+}

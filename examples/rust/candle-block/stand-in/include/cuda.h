@@ -1,0 +1,1 @@
+// candle-kernels asks whether the folder of headers exists.
