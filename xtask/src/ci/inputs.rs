@@ -39,6 +39,7 @@ const STEPS: &[(&str, &[&str])] = &[
             "bench/results/2026-11-27-h100-e2e.jsonl",
             "bench/results/2026-11-28-h200-e2e.jsonl",
             "docs/images/model.png",
+            "docs/images/report.png",
             "docs/site.css",
             "docs/site_hooks.py",
             "kernel-builder/resources/report/",

@@ -19,7 +19,7 @@ const SITE_FOLDER: &str = "target/site";
 /// Names of browsers that can run without a window, as in tests/pages/check.py.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 
-/// The pages of committed records, the broken pages that the check must refuse, the picture in the README, and the site.
+/// The pages of committed records, the broken pages that the check must refuse, the pictures of pages, and the site.
 pub(crate) fn run(run: &Run<'_>) -> Result<Vec<String>, String> {
     if let Ok(file) = File::open(run.site.root.join(INSTALLING)) {
         file.lock_shared().map_err(|error| format!("failed to wait for {INSTALLING}: {error}"))?;
