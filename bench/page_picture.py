@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""The picture of a model's page in the README: docs/images/model.png, taken by Chromium.
+"""Pictures of the program's pages in README.md and docs/, taken by Chromium.
 
     python3 -m pip install playwright pillow
     cargo build --bin kernelwright
     python3 bench/page_picture.py --program target/debug/kernelwright
     python3 bench/page_picture.py --program target/debug/kernelwright --check     # writes nothing, needs neither package
+    python3 bench/page_picture.py --build PROJECT      # docs/images/build.png, of .kernelwright/report.html of the project
 
-The page is the one of LTX-Video in RECORD. The picture shows it up to its tables, in the light theme. The
-PNG also has the digest of the page: `--check` fails if the program makes another page of the record.
+Each of PICTURES is a page of `report` of committed records, from the top to the element that ends it, in the light theme. The
+PNG also has the digest of the page: `--check` fails if the program makes another page of the record. A build takes another time
+whenever it runs, so that picture is not checked.
 """
 
 import argparse
@@ -21,22 +23,25 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RECORD = ROOT / "bench" / "results" / "2026-11-28-h200-e2e-second.jsonl"
-#: The first of the record's three pages.
-PAGE = "model.html"
-PICTURE = ROOT / "docs" / "images" / "model.png"
+RECORDS = ROOT / "bench" / "results"
+IMAGES = ROOT / "docs" / "images"
+#: The file of records of each picture, and what ends the picture. Of several pages, the first one is taken.
+PICTURES = {
+    "model": ("2026-11-28-h200-e2e-second.jsonl", "details"),
+    "report": ("2026-11-25-h200-rows.jsonl", "section figure:nth-of-type(2)"),
+}
+#: What ends the picture of a build: the heading behind the timeline and the memory.
+BUILD_END = "h2:nth-of-type(3)"
 WIDTH = 1000
 #: The most bytes of the picture, since every clone has it.
 MOST = 150_000
 COLOURS = 128
 DIGEST = "Page-SHA256"
-#: What ends the picture: the first fold.
-END = "details"
 BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
 
 
-def taken(page: pathlib.Path) -> bytes:
-    """The picture of a page, as a PNG with few colours."""
+def taken(page: pathlib.Path, end: str) -> bytes:
+    """The picture of a page up to the first element that `end` selects, as a PNG with few colours."""
     from PIL import Image, PngImagePlugin
     from playwright.sync_api import sync_playwright
 
@@ -47,7 +52,7 @@ def taken(page: pathlib.Path) -> bytes:
         launched = playwright.chromium.launch(executable_path=browser)
         opened = launched.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme="light")
         opened.goto(page.as_uri())
-        bottom = opened.locator(END).first.bounding_box()["y"]
+        bottom = opened.locator(end).first.bounding_box()["y"]
         clip = {"x": 0, "y": 0, "width": WIDTH, "height": int(bottom)}
         whole = opened.screenshot(full_page=True, clip=clip)
         launched.close()
@@ -69,23 +74,35 @@ def recorded(picture: bytes) -> str | None:
     return found and found[1].decode()
 
 
+def written(name: str, page: pathlib.Path, end: str) -> None:
+    """Takes the picture of a page, and writes it."""
+    picture = taken(page, end)
+    path = IMAGES / f"{name}.png"
+    if len(picture) > MOST:
+        sys.exit(f"{path.relative_to(ROOT)} would have {len(picture)} bytes, more than {MOST}")
+    path.write_bytes(picture)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, required=True, help="kernelwright")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the picture is of another page")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--program", type=pathlib.Path, help="kernelwright")
+    what.add_argument("--build", type=pathlib.Path, metavar="PROJECT", help="a project that was built")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a picture is of another page")
     options = parser.parse_args()
+    if options.build:
+        written("build", options.build.resolve() / ".kernelwright" / "report.html", BUILD_END)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        page = pathlib.Path(folder) / PAGE
-        command = [options.program.resolve(), "--quiet", "report", RECORD, "-o", page.with_name("model.html")]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        if options.check:
-            if not PICTURE.exists() or recorded(PICTURE.read_bytes()) != digest(page):
-                sys.exit(f"{PICTURE.relative_to(ROOT)} is not of this page; run `python3 bench/page_picture.py`")
-            return
-        picture = taken(page)
-    if len(picture) > MOST:
-        sys.exit(f"{PICTURE.relative_to(ROOT)} would have {len(picture)} bytes, more than {MOST}")
-    PICTURE.write_bytes(picture)
+        for name, (record, end) in PICTURES.items():
+            page = pathlib.Path(folder) / f"{name}.html"
+            command = [options.program.resolve(), "--quiet", "report", RECORDS / record, "-o", page]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            path = IMAGES / f"{name}.png"
+            if not options.check:
+                written(name, page, end)
+            elif not path.exists() or recorded(path.read_bytes()) != digest(page):
+                sys.exit(f"{path.relative_to(ROOT)} is not of this page; run `python3 bench/page_picture.py`")
 
 
 if __name__ == "__main__":

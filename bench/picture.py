@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""The picture of a run in the README: recorded in a pseudo-terminal, then drawn.
+"""The pictures of two runs, in the README and in docs/: recorded in a pseudo-terminal, then drawn.
 
     python3 -m pip install pyte
     cargo build --bin kernelwright
     python3 bench/picture.py record     # runs the command, writes docs/images/make.txt, then draws it
-    python3 bench/picture.py            # draws docs/images/make.svg from docs/images/make.txt
-    python3 bench/picture.py --check    # writes nothing; fails if the picture is not of the recorded text
+    python3 bench/picture.py progress   # the same for docs/images/progress.txt: the screen in the middle of a build
+    python3 bench/picture.py            # draws the pictures from these texts
+    python3 bench/picture.py --check    # writes nothing; fails if a picture is not of its text
 
-`record` begins and ends without the project, which the command creates in the checkout. Wheels and compiled objects come from
+`progress` builds a copy of EXAMPLE whose sources have another comment, so that all of them are compiled, and stops the build when
+half of its sources are. `record` begins and ends without the project, which the command creates in the checkout. Wheels and compiled objects come from
 the cache if it has them; with another KERNELWRIGHT_CACHE they are fetched and compiled. The recorded text is the screen at the
 end, with colours. Lines that the terminal had wrapped are one line again, and paths begin in the checkout. The picture leaves out
 lines that SHOWN does not match, and counts them.
@@ -29,13 +31,17 @@ import fcntl
 from xml.sax.saxutils import escape
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TEXT = ROOT / "docs" / "images" / "make.txt"
-PICTURE = ROOT / "docs" / "images" / "make.svg"
+IMAGES = ROOT / "docs" / "images"
 PROJECT = ROOT / "layer-scale"
 COMMAND = "cargo xtask kernel make --from tests/translation/models.py:layer_scale"
+EXAMPLE = ROOT / "examples" / "rms-norm-strided"
+COPY = ROOT / "my-norm"
+BUILD = "cargo xtask kernel build my-norm"
+#: How many sources of a build are compiled, and how many there are.
+UNITS = re.compile(r"(\d+)/(\d+) units")
 COLUMNS, ROWS = 116, 50
 
-#: Lines of the picture.
+#: Lines of the picture of `make`; the other one has all.
 SHOWN = re.compile(
     r"\$ |(new|check|build|verify|bench|package|publish|load) "
     r"|  note: no template|  kernel \d|  (built|verified|loaded|ran) |  checked   (results|torch-stable-abi210-cu126)|(published|example) "
@@ -45,10 +51,34 @@ SHOWN = re.compile(
 
 
 def record():
-    """Runs the command in a terminal; its screen as text with colours."""
+    """Runs `make` in a terminal; its screen as text with colours."""
+    shutil.rmtree(PROJECT, ignore_errors=True)
+    try:
+        return recorded(COMMAND, "record", lambda text: False)
+    finally:
+        shutil.rmtree(PROJECT, ignore_errors=True)
+
+
+def record_progress():
+    """Runs a build in a terminal until half of it is done; its screen at that time as text with colours."""
+
+    def is_half(text):
+        found = UNITS.search(text)
+        return found is not None and 2 * int(found[1]) >= int(found[2])
+
+    shutil.copytree(EXAMPLE, COPY, ignore=shutil.ignore_patterns(".kernelwright", "build", "dist"))
+    try:
+        for path in COPY.rglob("*.c*"):
+            path.write_text(f"{path.read_text()}// Recorded at {datetime.datetime.now()}.\n")
+        return recorded(BUILD, "progress", is_half)
+    finally:
+        shutil.rmtree(COPY)
+
+
+def recorded(command, what, is_enough):
+    """Runs a command in a terminal, to its end or until `is_enough` of the text on the screen; the screen as text with colours."""
     import pyte  # Only a recording needs it.
 
-    shutil.rmtree(PROJECT, ignore_errors=True)
     continued = set()  # Rows that begin in the middle of a line.
 
     class Screen(pyte.Screen):
@@ -65,8 +95,9 @@ def record():
     if child == 0:
         os.chdir(ROOT)
         environment = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR")}
-        os.execvpe("/bin/sh", ["sh", "-c", f"exec {COMMAND}"], dict(environment, TERM="xterm-256color"))
+        os.execvpe("/bin/sh", ["sh", "-c", f"exec {command}"], dict(environment, TERM="xterm-256color"))
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    stopped = False
     while True:
         select.select([terminal], [], [])
         try:
@@ -75,11 +106,15 @@ def record():
             break
         if not read:
             break
+        if stopped:
+            continue
         stream.feed(read)
+        if is_enough("\n".join(screen.display[max(0, screen.cursor.y - 3) : screen.cursor.y + 1])):
+            stopped = True
+            os.write(terminal, b"\x03")  # As ctrl-C; the rest is read and not shown.
     _, status = os.waitpid(child, 0)
-    shutil.rmtree(PROJECT, ignore_errors=True)
-    if status:
-        sys.exit(f"`{COMMAND}` failed:\n" + "\n".join(line.rstrip() for line in screen.display if line.strip()))
+    if status and not stopped:
+        sys.exit(f"`{command}` failed:\n" + "\n".join(line.rstrip() for line in screen.display if line.strip()))
     lines = []
     for row in range(screen.cursor.y + 1):
         if row in continued:
@@ -88,8 +123,8 @@ def record():
             # A row that goes on keeps the blanks at its end.
             lines.append(coloured(screen.buffer[row], strip=row + 1 not in continued))
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True)
-    head = f"# {datetime.date.today()}, commit {commit.stdout.strip()}, {COLUMNS} columns: python3 bench/picture.py record"
-    return "\n".join([head, f"$ {COMMAND}", *lines]).replace(f"{ROOT}/", "").rstrip() + "\n"
+    head = f"# {datetime.date.today()}, commit {commit.stdout.strip()}, {COLUMNS} columns: python3 bench/picture.py {what}"
+    return "\n".join([head, f"$ {command}", *lines]).replace(f"{ROOT}/", "").rstrip() + "\n"
 
 
 COLOURS = ["black", "red", "green", "brown", "blue", "magenta", "cyan", "white"]
@@ -131,13 +166,13 @@ PALETTE = {
 }  # fmt: skip
 
 
-def selected(text):
-    """The lines of the picture: those of SHOWN, and how many lie between them."""
+def selected(text, shown):
+    """The lines of the picture: those of `shown`, and how many lie between them."""
     lines, hidden = [], 0
     for line in text.splitlines():
         if line.startswith("# ") or not plain(line).strip():
             continue
-        if not SHOWN.match(plain(line)):
+        if not shown.match(plain(line)):
             hidden += 1
             continue
         if hidden:
@@ -168,11 +203,12 @@ def wrapped(line, columns):
     return rows
 
 
-def draw(text):
-    """The picture."""
-    lines = selected(text)
+def draw(path, shown):
+    """The picture of a recorded text."""
+    text = path.read_text()
+    lines = selected(text, shown)
     if not lines or not lines[0].startswith("$ "):
-        sys.exit(f"{TEXT.relative_to(ROOT)}: the first line of the run is `$ COMMAND`")
+        sys.exit(f"{path.relative_to(ROOT)}: the first line of the run is `$ COMMAND`")
     columns = int(re.search(r"(\d+) columns", text.splitlines()[0])[1])
     rows = [row for line in lines for row in wrapped(line, columns)]
     width, height = round(columns * CELL + 2 * PAD), BAR + LINE * len(rows) + PAD
@@ -204,16 +240,20 @@ def draw(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["record"], help="run the command first")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the picture is out of date")
+    parser.add_argument("what", nargs="?", choices=["record", "progress"], help="run its command first")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a picture is out of date")
     options = parser.parse_args()
     if options.what == "record":
-        TEXT.write_text(record())
-    wanted = draw(TEXT.read_text())
-    if options.check and (not PICTURE.exists() or PICTURE.read_text() != wanted):
-        sys.exit(f"{PICTURE.relative_to(ROOT)} is not of {TEXT.relative_to(ROOT)}; run `python3 bench/picture.py`")
-    if not options.check:
-        PICTURE.write_text(wanted)
+        (IMAGES / "make.txt").write_text(record())
+    if options.what == "progress":
+        (IMAGES / "progress.txt").write_text(record_progress())
+    for name, shown in (("make", SHOWN), ("progress", re.compile(""))):
+        text, picture = IMAGES / f"{name}.txt", IMAGES / f"{name}.svg"
+        wanted = draw(text, shown)
+        if options.check and (not picture.exists() or picture.read_text() != wanted):
+            sys.exit(f"{picture.relative_to(ROOT)} is not of {text.relative_to(ROOT)}; run `python3 bench/picture.py`")
+        if not options.check:
+            picture.write_text(wanted)
 
 
 if __name__ == "__main__":

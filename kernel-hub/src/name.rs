@@ -74,7 +74,7 @@ impl RepoId {
         &self.org
     }
 
-    /// What it is called there.
+    /// The name within the organization.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -319,7 +319,7 @@ impl From<Sha256> for String {
     }
 }
 
-/// What a request asks for a kernel at: a commit, a branch or a tag.
+/// The revision of a request: a commit, a branch or a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revision {
     /// This commit.
@@ -363,7 +363,7 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What somebody sent, short and without anything that a terminal would obey.
+/// A text of a client, shortened and without control characters.
 pub fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(64).flat_map(char::escape_default).collect();
     if text.chars().nth(64).is_some() {

@@ -37,7 +37,7 @@ pub enum ArchiveError {
         cause: FileError,
     },
     /// Nothing is there under this name.
-    #[error("`{name}` is no file of records, and no record in {} begins with it", archive.display())]
+    #[error("`{name}` not found: there is no such file, and no digest in {} begins with it", archive.display())]
     #[diagnostic(
         code(archive::no_record),
         help(

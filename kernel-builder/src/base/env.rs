@@ -198,6 +198,12 @@ pub fn cache_dir() -> PathBuf {
     }
 }
 
+/// The folder for data of this user that other programs read: `XDG_DATA_HOME`, else `~/.local/share`.
+pub fn data_dir() -> Option<PathBuf> {
+    let given = text("XDG_DATA_HOME").map(|dir| absolute(Path::new(&dir)));
+    given.or_else(|| Some(PathBuf::from(text("HOME")?).join(".local/share")))
+}
+
 /// The file that the stock client's `hf auth login` keeps the token in: `HF_TOKEN_PATH`, else `token` of `HF_HOME`, else of
 /// `huggingface` in the user's caches.
 pub fn hub_token_file() -> Option<PathBuf> {

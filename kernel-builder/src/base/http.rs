@@ -34,9 +34,9 @@ pub enum HttpError {
     /// The connection failed, several times.
     #[error("the connection failed (tries: {attempts})")]
     Connection {
-        /// How often it was tried without a byte arriving.
+        /// The number of tries without a single byte.
         attempts: u32,
-        /// What happened last.
+        /// The last error.
         #[source]
         cause: ConnectionError,
     },
@@ -48,7 +48,7 @@ pub enum HttpError {
     File(#[from] FileError),
 }
 
-/// What ended one try of a request.
+/// Why one try of a request ended.
 #[derive(Debug, Error)]
 pub enum ConnectionError {
     /// The server is busy or broken.
@@ -91,7 +91,7 @@ pub struct Patience {
     pub attempts: u32,
     /// Pause after the first failure; doubles with each.
     pub pause: Duration,
-    /// How long a line may be silent before the try counts as failed.
+    /// How long a connection may be silent before the try counts as failed.
     pub silence: Duration,
 }
 
@@ -101,7 +101,7 @@ impl Default for Patience {
     }
 }
 
-/// Where a transfer keeps what it got, so that a failed try continues there.
+/// The place where a transfer keeps its bytes, so that the next try continues there.
 trait Store {
     fn len(&self) -> u64;
     fn append(&mut self, block: &[u8]) -> Result<(), FileError>;
@@ -183,7 +183,7 @@ enum Message {
     Failed(ConnectionError),
 }
 
-/// How one try ended when it did not fail for good.
+/// How one try ended, unless it failed for good.
 enum Try {
     Complete,
     Again(ConnectionError),
@@ -300,7 +300,7 @@ impl Client {
                     store.clear()?;
                     (*total, missing) = (length, length);
                 }
-                // What we hold is longer than the file is now.
+                // The part here is longer than the file is now.
                 Message::Head { status: 416, .. } if store.len() > 0 && span.end.is_none() => {
                     store.clear()?;
                     return Ok(Try::Again(ConnectionError::Changed));
@@ -325,7 +325,7 @@ impl Client {
     fn start(&self, url: &str, range: Option<String>) -> Receiver<Message> {
         let (send, messages) = sync_channel(32);
         let (agent, url) = (self.agent.clone(), url.to_owned());
-        // Not joined: when nobody listens any more its next block cannot be sent, and it ends.
+        // Not joined: it ends when the receiver is gone and its next block cannot be sent.
         std::thread::spawn(move || {
             let last = match pour(&agent, &url, range.as_deref(), &send) {
                 Ok(()) => Message::End,
@@ -347,7 +347,7 @@ fn byte_range(span: Span, had: u64) -> String {
     }
 }
 
-/// Logs that the same is asked again.
+/// Logs that the request is repeated.
 pub(super) fn log_retry(url: &str, failures: u32, wait: Duration, cause: &ConnectionError) {
     let (wait, cause) = (duration(wait), chain(cause));
     tracing::warn!(target: "http", "{url} again in {wait}, try {}: {cause}", failures + 1);
@@ -418,7 +418,7 @@ pub(super) fn pause(length: Duration) -> Result<(), HttpError> {
     Ok(())
 }
 
-/// What every connection of this program has in common.
+/// The settings of every connection.
 pub(super) fn settings() -> ConfigBuilder<AgentScope> {
     ureq::Agent::config_builder()
         .tls_config(TlsConfig::builder().root_certs(authorities()).build())

@@ -18,6 +18,9 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("This machine", &["toolchain", "doctor", "gpu", "explain", "completions", "man"]),
 ];
 
+/// The heading of a command's examples.
+const EXAMPLES: &str = "Examples:\n";
+
 /// Columns before the description of a command.
 pub(super) const NAMES: usize = 14;
 
@@ -28,9 +31,12 @@ Start from what you have:
 
   nothing yet            kernelwright new me/fast-norm --template rms-norm
   a PyTorch function     kernelwright new me/my-norm --from mine.py:norm
+  a model                kernelwright profile model.py:make --to parts
+  a .cu file             kernelwright new me/my-op --template blank
   a kernel project       kernelwright make my-norm
-  candidates to rank     kernelwright screen my-norm --candidates candidates.jsonl
+  a Rust program         kernelwright embed my-norm --out-dir kernels
   a coding agent         kernelwright mcp my-norm
+  candidates to rank     kernelwright screen my-norm --candidates candidates.jsonl
   a record to check      kernelwright reproduce records.jsonl my-norm
   a team that shares     kernelwright serve /srv/kernels
 
@@ -38,12 +44,28 @@ Start from what you have:
 `kernelwright doctor` shows what this machine has, and how to fix what is missing.
 ";
 
-/// A command line with its commands in groups. clap has no groups of commands: its own list is hidden.
+/// A command line with its commands in groups, and with examples at the beginning of each command's help. clap has no
+/// groups of commands: its own list is hidden.
 pub(super) fn in_groups(command: Command) -> Command {
     let list = grouped(&command);
     command
-        .mut_subcommands(|verb| verb.hide(true))
+        .mut_subcommands(|verb| examples_first(verb).hide(true))
         .help_template(format!("{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{{all-args}}{{after-help}}"))
+}
+
+/// A command whose help begins with its sentence and its examples; the usage and the details follow.
+fn examples_first(command: Command) -> Command {
+    let about = command.get_about().map(StyledStr::to_string).unwrap_or_default();
+    let long = command.get_long_about().map(StyledStr::to_string).unwrap_or_default();
+    let details = long.strip_prefix(&about).unwrap_or_default().trim().to_owned();
+    // What stands between the details and the examples, such as a table.
+    let end = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
+    let (more, examples) = end.split_at(end.find(EXAMPLES).unwrap_or_default());
+    let details = [details.as_str(), more.trim()].join("\n\n").trim().to_owned();
+    let command = if details.is_empty() { command } else { command.before_long_help(details) };
+    command.after_help(examples.to_owned()).mut_subcommands(examples_first).help_template(format!(
+        "{about}{{after-help}}\n\n{{usage-heading}} {{usage}}\n\n{{before-help}}{{all-args}}"
+    ))
 }
 
 /// Every group with its commands and their first lines.

@@ -86,10 +86,34 @@ fn every_command_has_two_examples_of_itself_and_each_one_parses() {
 }
 
 #[test]
+fn every_help_begins_with_the_sentence_and_the_examples() {
+    for (name, command) in all(&Cli::command(), "") {
+        let line = std::iter::once("kernelwright").chain(name.split(' ')).chain(["--help"]);
+        let error = in_groups(Cli::command()).try_get_matches_from(line).expect_err("help ends the parsing");
+        let help = error.render().to_string();
+        let about = command.get_about().map(StyledStr::to_string).unwrap_or_default();
+        let examples = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
+        let (_, examples) = examples.split_once("Examples:\n").expect("examples");
+        let begins = format!("{about}\n\nExamples:\n{examples}\n\nUsage: kernelwright {name}");
+        assert!(help.starts_with(&begins), "{name}: {help}");
+        // The details of the command are there, once.
+        let long = command.get_long_about().map(StyledStr::to_string).unwrap_or_default();
+        for line in long.lines().skip(1).filter(|line| !line.is_empty()) {
+            let start: Vec<&str> = line.split(' ').take(4).collect();
+            assert_eq!(
+                help.replace('\n', " ").matches(&start.join(" ")).count(),
+                1,
+                "{name}: {line}\n{help}"
+            );
+        }
+    }
+}
+
+#[test]
 fn every_road_parses() {
     let roads =
         commands(ROADS.split_once(":\n\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap()));
-    assert_eq!(roads.len(), 7);
+    assert_eq!(roads.len(), 10);
     let help = Cli::command().get_after_help().map(StyledStr::to_string).unwrap_or_default();
     for words in roads.iter().chain(&commands(&help)) {
         parses(words).unwrap_or_else(|error| panic!("{error}"));

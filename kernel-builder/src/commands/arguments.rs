@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use kernel_plan::spec::build::Dependency;
 use kernel_plan::units::UnitError;
 
 use crate::base::env;
 use crate::bench;
 use crate::compile::{BuildPolicy, OnFailure};
+use crate::hub::facts;
 use crate::pipeline::judge;
 use crate::pipeline::project::selection;
 use crate::toolchain::Provider;
@@ -42,8 +44,8 @@ pub(crate) struct Selection {
     /// Only this variant, out of those of `--all`; `kernelwright variants` lists them; can be repeated
     #[arg(long = "variant", value_name = "ID")]
     pub(crate) variants: Vec<String>,
-    /// Only variants for this backend (cpu, cuda)
-    #[arg(long, value_name = "NAME")]
+    /// Only variants for this backend
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(facts::BACKENDS.iter().copied()))]
     pub(crate) backend: Option<String>,
     /// Only variants that match an expression, such as `cuda:13.* and not abi:full`
     #[arg(long, value_name = "EXPRESSION")]

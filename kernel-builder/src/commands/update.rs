@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
-use crate::pipeline::project::{self, ProjectError};
+use crate::pipeline::project;
 
 use super::arguments::ProjectDir;
 
@@ -38,7 +38,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let dir = project::folder(&args.project.dir);
     let path = dir.join("build.toml");
     if !files::exists(&path) {
-        return Err(ProjectError::NoProject { dir: dir.to_owned() }.into());
+        return Err(project::no_project(dir).into());
     }
     let name = path.display().to_string().trim_start_matches("./").to_owned();
     let file = SourceFile::new(&name, project::specification(&path)?);

@@ -12,6 +12,7 @@ use super::template::manifest::scalar_value;
 use super::template::{self, Answers, Template};
 use super::{FileSet, ScaffoldError, settings};
 use crate::base::causes::chain;
+use crate::base::nearest;
 
 /// A template's project under a name that is none of a template, for looking into its files.
 pub(crate) fn specimen(template: &Template) -> Result<(Answers, FileSet), ScaffoldError> {
@@ -32,7 +33,10 @@ pub(crate) fn find(name: &str) -> Result<Template, ScaffoldError> {
     let found = templates.into_iter().find(|template| template.name == name).ok_or_else(|| {
         ScaffoldError::UnknownTemplate {
             name: name.to_owned(),
-            hint: format!("templates: {}", names.join(", ")),
+            hint: match nearest::alike(name, names.iter().map(String::as_str), 1).first() {
+                Some(near) => format!("did you mean `{near}`? templates: {}", names.join(", ")),
+                None => format!("templates: {}", names.join(", ")),
+            },
         }
     })?;
     check(&found)?;

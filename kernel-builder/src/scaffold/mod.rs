@@ -92,10 +92,10 @@ pub enum ScaffoldError {
         cause: Cause,
     },
     /// Files of the new project are there already.
-    #[error("`{}` already has {}", dir.display(), existing.join(", "))]
+    #[error("`{}` already has {}", dir.display(), first_few(existing))]
     #[diagnostic(
         code(scaffold::would_overwrite),
-        help("choose another folder, or move these files away; nothing was written")
+        help("nothing was written; name another folder after OWNER/NAME, or move these files away")
     )]
     WouldOverwrite {
         /// The folder.
@@ -279,6 +279,14 @@ fn settable(template: &str, offered: &[String]) -> String {
         return format!("no hole of it can be set; `kernelwright templates {template}` lists its holes");
     }
     format!("holes to set: {}; `kernelwright templates {template}` lists their values", offered.join(", "))
+}
+
+/// The first of some files, and how many more there are.
+fn first_few(paths: &[String]) -> String {
+    match paths.len().saturating_sub(3) {
+        0 => paths.join(", "),
+        more => format!("{} and {more} more files of the new project", paths[..3].join(", ")),
+    }
 }
 
 fn listed(ops: &[String]) -> String {

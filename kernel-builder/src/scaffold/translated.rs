@@ -14,15 +14,15 @@ use super::operation_name::operation;
 use super::report::{Gradient, Translation, Untranslated};
 use super::template::{self, Sources, Template};
 
-/// What the kernels of a translation are there for.
+/// The contract of the kernels of a translation.
 const CONTRACT: &str = "\
 The kernels of plan.md, with [let], [tune] and [launch] of op.toml. They are right and plain: replace them by any that compute what
 reference.py says, for all lengths that the axes allow.";
-/// What a repository of the project leaves out, as those of templates do.
+/// The files that the repository of the project ignores, as in templates.
 const IGNORED: &str = include_str!("../../../templates/blank/.gitignore");
-/// What helps where an axis would get the length of an example, and there is none.
+/// The help if an axis would get the length of an example, and there is none.
 const GUESSED: &str = "define `example_inputs()` in your file with the lengths that you call it with: the kernel is then for these";
-/// How a template of a translation is called.
+/// The name of a template of a translation.
 const NAME: &str = "translation";
 /// The parts that every translation uses: the file of `_shared`, the backend.
 const SHARED: [(&str, &str); 7] = [
@@ -42,16 +42,16 @@ pub struct Translated {
     pub function: String,
     /// The operation.
     pub op: String,
-    /// What it became.
+    /// The resulting form.
     pub form: Form,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     reference: String,
     /// The text of reference.py.
     text: String,
 }
 
-/// What a function becomes.
+/// The form of a translated function.
 #[derive(Debug, Clone)]
 pub enum Form {
     /// Kernels alone, with those of its gradient.
@@ -117,9 +117,9 @@ impl GradientProject {
 /// Why there is none: the words, and what may help.
 #[derive(Debug, Clone)]
 pub struct Untranslatable {
-    /// What is in the way, with the operator and its line.
+    /// The obstacle, with the operator and its line.
     pub what: String,
-    /// What may help.
+    /// The help, if there is one.
     pub help: Option<&'static str>,
 }
 
@@ -199,14 +199,14 @@ fn attempt(translation: &Translation, text: &str, choices: &Choices) -> Result<T
     let reference = translation.reference.function.clone();
     let form = Form::Kernels(Box::new(Kernels { program, plan, gradient }));
     let translated = Translated { op, function, notes, reference, text, form };
-    // What op.toml cannot say is found here, before anything is asked of anybody.
+    // A form that op.toml cannot describe is refused here, before any request.
     if let Form::Kernels(kernels) = &translated.form {
         translated.emitted(kernels, "module", "reference.py")?;
     }
     Ok(translated)
 }
 
-/// What has no translation stays an operator of PyTorch, and the regions around it are translated. `refusal` is why the function
+/// Operators without a translation stay those of PyTorch, and the regions around them are translated. `refusal` is why the function
 /// has no translation as a whole.
 fn in_parts(
     translation: &Translation,
@@ -216,7 +216,7 @@ fn in_parts(
 ) -> Result<Translated, Refusal> {
     let division = match translate::divide(&translation.graph, choices) {
         Ok(division) => division,
-        // Where nothing is left to translate, the operator is the reason; else it is what cannot stay.
+        // If nothing is left to translate, the operator is the reason; else it is the part that cannot stay.
         Err(other) if other.op.is_some() || other.wants_lengths() => return Err(other),
         Err(_) => return Err(refusal),
     };

@@ -63,7 +63,7 @@ pub enum ToolchainError {
         help("install one (`apt install g++`), or set the environment variable CXX to one")
     )]
     NoCompiler {
-        /// Where it was looked for.
+        /// Where Kernelwright looked for it.
         asked: String,
     },
     /// The compiler does not work.
@@ -85,9 +85,9 @@ pub enum ToolchainError {
         help("build for one of the known versions, or use an installed toolkit: `--toolchain system`")
     )]
     UnknownCuda {
-        /// What was asked.
+        /// The release that was asked for.
         version: String,
-        /// What there is.
+        /// The known releases.
         known: String,
     },
     /// A PyTorch release without pins.
@@ -100,9 +100,9 @@ pub enum ToolchainError {
         )
     )]
     UnknownTorch {
-        /// What was asked.
+        /// The release that was asked for.
         version: String,
-        /// What there is.
+        /// The known releases.
         known: String,
     },
     /// A header library without pins.
@@ -114,9 +114,9 @@ pub enum ToolchainError {
     UnknownPart {
         /// Which library.
         name: String,
-        /// What was asked.
+        /// The release that was asked for.
         version: String,
-        /// What there is.
+        /// The known releases.
         known: String,
     },
     /// The folder of a library has another library or release.
@@ -128,9 +128,9 @@ pub enum ToolchainError {
     WrongLibrary {
         /// The folder.
         folder: PathBuf,
-        /// What it should be.
+        /// The library and the release that it should be.
         wanted: String,
-        /// What it is instead.
+        /// The difference.
         problem: String,
     },
     /// A library that is in no wheel.
@@ -142,7 +142,7 @@ pub enum ToolchainError {
     NoLibrary {
         /// As build.toml writes it.
         name: String,
-        /// Where it is published.
+        /// The place where it is published.
         from: String,
     },
     /// A Python that PyTorch has no wheels for.
@@ -277,9 +277,9 @@ pub enum ToolchainError {
         path: PathBuf,
         /// Name and version.
         wheel: String,
-        /// What the lock says.
+        /// The digest in the lock file.
         locked: String,
-        /// What there is.
+        /// The digest of the download.
         came: String,
     },
     /// `--locked`, and an entry is missing in the lock file.
@@ -315,9 +315,9 @@ pub enum ToolchainError {
         path: PathBuf,
         /// The compiler that was found.
         program: PathBuf,
-        /// What the lock says.
+        /// The version in the lock file.
         locked: String,
-        /// What it is.
+        /// The version on this machine.
         here: String,
     },
     /// A folder of KERNELWRIGHT_WHEELS does not match the lock file.
@@ -334,7 +334,7 @@ pub enum ToolchainError {
         folder: PathBuf,
         /// Name and version.
         wheel: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: String,
     },
     /// The lock file has no such wheel, or this version uses other files of it.
@@ -361,7 +361,7 @@ pub enum ToolchainError {
     Loader {
         /// The program.
         program: PathBuf,
-        /// What patchelf printed, or why it was not started.
+        /// The output of patchelf, or why it failed to start.
         #[source]
         cause: Cause,
     },
@@ -374,7 +374,7 @@ pub enum ToolchainError {
     BadLock {
         /// The lock.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         cause: Cause,
     },
@@ -406,7 +406,7 @@ pub enum ToolchainError {
         nvcc: PathBuf,
         /// Its version.
         found: String,
-        /// What was asked.
+        /// The release that was asked for.
         wanted: String,
     },
     /// A file of the toolkit is missing.
@@ -425,16 +425,16 @@ pub enum ToolchainError {
     #[error("{problem}")]
     #[diagnostic(code(toolchain::device_missing), help("{help}"))]
     NoDevice {
-        /// What was looked for, and where.
+        /// What is missing, and where Kernelwright looked.
         problem: String,
-        /// What to do.
+        /// The next step.
         help: &'static str,
     },
     /// The device's toolkit does not work, or a file of it is missing.
     #[error("`{}` cannot be used: {problem}", program.display())]
     #[diagnostic(code(toolchain::device_broken), help("reinstall {name} with all its components"))]
     BrokenDevice {
-        /// What people call it.
+        /// Its usual name.
         name: &'static str,
         /// The compiler or folder.
         program: PathBuf,
@@ -455,7 +455,7 @@ pub enum ToolchainError {
         python: PathBuf,
         /// The release line.
         wanted: String,
-        /// What is there instead.
+        /// What the interpreter has instead.
         found: String,
     },
     /// The managed environment does not work.
@@ -468,7 +468,7 @@ pub enum ToolchainError {
         )
     )]
     BrokenRuntime {
-        /// What the trial import printed, or why a library cannot be read.
+        /// The output of the trial import, or why a library cannot be read.
         #[source]
         cause: Cause,
     },
@@ -483,7 +483,7 @@ pub enum ToolchainError {
 }
 
 impl ToolchainError {
-    /// The same, saying what was to be stored where there is no room for it.
+    /// The same error, with the name and size of what did not fit on the disk.
     pub(super) fn storing(self, wanted: &str, megabytes: u32) -> Self {
         match self {
             Self::File(cause) if cause.is_about_room_or_rights() => {
@@ -515,7 +515,7 @@ impl StageError for ToolchainError {
     }
 }
 
-/// Ctrl-C while waiting for a lock is no trouble with a file.
+/// Ctrl-C while waiting for a lock is an interruption, not an error of a file.
 pub(super) fn interrupted_or(error: FileError) -> ToolchainError {
     if interrupt::requested() { ProcessError::Interrupted.into() } else { error.into() }
 }

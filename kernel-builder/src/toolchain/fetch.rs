@@ -36,7 +36,7 @@ const GAP: u64 = 256 << 10;
 /// A span ends after this many bytes, so that unpacking one overlaps with fetching the next.
 const SPAN: u64 = 24 << 20;
 
-/// Makes sure that the store has all of `requests`; only what it lacks is asked for and fetched.
+/// Makes sure that the store has all of `requests`; only missing ones are requested and fetched.
 pub(super) fn obtain(
     session: &WheelCollector<'_>,
     python: &Interpreter,
@@ -60,7 +60,7 @@ fn obtain_beside(
     };
     supplied.store(session, session.lock(), requests)?;
     let held = |Request { part, .. }: &Request| {
-        // What is locked, whatever the index said last.
+        // A locked release has priority over the last answer of the index.
         let release = locked(part).or_else(|| index::remembered_release(session, python, target, part))?;
         Some((Entry::new(session, &release.sha256).complete(part)?, release.file))
     };
@@ -107,7 +107,7 @@ fn obtain_beside(
     Ok(found.into_iter().map(|(stored, _)| stored).collect())
 }
 
-/// Where the wheels lie that nobody hands in, and the others.
+/// Returns where the wheels are: the given ones, and the others on the index.
 fn from_index(
     session: &WheelCollector<'_>,
     python: &Interpreter,

@@ -27,7 +27,7 @@ const HEAD: &str = "\
 # --compiler`: the C++ compiler of each kind of machine, which `--locked` then wants.
 ";
 
-/// What was taken of one wheel.
+/// A wheel, or the members of a wheel that are used.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Locked {
@@ -44,7 +44,7 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    /// What this entry is called: the wheel and the choice, `torch-2.12.1-cp312-cp312-manylinux_2_28_x86_64-7204dcfa2f307dc8`.
+    /// The name of this entry, of the wheel and the choice: `torch-2.12.1-cp312-cp312-manylinux_2_28_x86_64-7204dcfa2f307dc8`.
     pub(super) fn key(&self) -> String {
         format!("{}-{}", self.file.trim_end_matches(".whl"), self.part)
     }
@@ -95,7 +95,7 @@ struct Text {
     compiler: BTreeMap<String, String>,
 }
 
-/// What machines of this kind are called in the lock.
+/// The name of this kind of machine in the lock file.
 fn machine() -> String {
     format!("{ARCH}-{OS}")
 }
@@ -145,7 +145,7 @@ impl Lock {
         held(&self.wheels).clone()
     }
 
-    /// What is locked of a part, for a machine of this kind.
+    /// Returns the locked wheel of a part, for this kind of machine.
     pub(super) fn locked_wheel(&self, part: &Part) -> Option<Locked> {
         let choice = part.choice();
         let wheels = held(&self.wheels);
@@ -177,7 +177,7 @@ impl Lock {
         taken.iter().all(|wheel| self.about(wheel).is_none_or(|locked| locked == *wheel))
     }
 
-    /// What is locked in the place of what was taken.
+    /// Returns the locked wheel of the same name, version and part.
     fn about(&self, wheel: &Locked) -> Option<Locked> {
         let wheels = held(&self.wheels);
         wheels.iter().find(|locked| locked.speaks_of(&wheel.name, &wheel.version, &wheel.part)).cloned()
@@ -250,7 +250,7 @@ fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a lock says of variants.
+/// The variants in a lock file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Variants {
     /// Every variant that is locked.
@@ -260,18 +260,18 @@ pub struct Variants {
 }
 
 impl Variants {
-    /// What the lock of a project has.
+    /// Reads the lock file of a project.
     pub(super) fn read(project: &Path) -> Result<Self, ToolchainError> {
         Self::at(&project.join(NAME))
     }
 
-    /// What the lock in a file has.
+    /// Reads a lock file.
     pub(super) fn at(path: &Path) -> Result<Self, ToolchainError> {
         let Text { variant, tree, .. } = read(path)?;
         Ok(Self { rows: variant, trees: tree })
     }
 
-    /// What the lock has to say when `rows` are this machine's variants: those of machines of another kind stay.
+    /// Returns the variants with `rows` as this machine's own; those of other kinds of machines stay.
     pub(super) fn with(&self, rows: BTreeSet<LockedVariant>, trees: BTreeMap<String, String>) -> Self {
         let foreign = self.rows.iter().filter(|row| row.is_foreign()).cloned();
         let rows: BTreeSet<LockedVariant> = foreign.chain(rows).collect();
@@ -430,7 +430,7 @@ mod tests {
         let theirs = row(&format!("torch211-cxx11-cpu-{other}-linux"), "theirs");
         let before = Variants::default().with(BTreeSet::from([theirs.clone()]), tree("theirs"));
         assert!(before.write(folder.path()).unwrap());
-        // A build adds a wheel; what is said of variants stays.
+        // A build adds a wheel; the variants stay.
         let lock = Lock::open(folder.path(), false).unwrap();
         lock.agree(&[wheel("a", "a-1.0-py3-none-any.whl")]).unwrap();
         lock.write(&session(folder.path())).unwrap();
@@ -442,7 +442,7 @@ mod tests {
             let now = there.with(BTreeSet::from([ours.clone()]), tree("ours"));
             assert_eq!(now.rows, BTreeSet::from([theirs.clone(), ours]));
             assert_eq!(now.trees.keys().collect::<Vec<_>>(), ["ours", "theirs"]);
-            // What is listed no more is forgotten.
+            // A variant that is no longer listed is removed.
             let fewer = now.with(BTreeSet::new(), BTreeMap::new());
             assert_eq!((fewer.rows.len(), fewer.trees.len()), (1, 1));
         }
@@ -463,7 +463,7 @@ mod tests {
         Lock::open(folder.path(), true).unwrap().allow_compiler(&other).unwrap();
         assert!(lock_compiler(folder.path(), &ours).unwrap());
         assert!(!lock_compiler(folder.path(), &compiler("c++", "12.2.0")).unwrap(), "another name of it");
-        // What else is written leaves it there.
+        // Writing other parts leaves it there.
         Variants::default().write(folder.path()).unwrap();
         Lock::open(folder.path(), false).unwrap().allow_compiler(&other).unwrap();
         let lock = Lock::open(folder.path(), true).unwrap();

@@ -17,12 +17,19 @@ impl Missing {
     }
 }
 
-/// All of it in one line.
+/// The most names in one line.
+const NAMED: usize = 5;
+
+/// All of it in one line: the first names, and how many more there are.
 pub(super) fn listed(missing: &[Missing]) -> String {
     let each = missing.iter().map(|Missing { what, megabytes }| format!("{what} ({megabytes} MB)"));
     let all: u32 = missing.iter().map(|missing| missing.megabytes).sum();
+    let more = match missing.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     let together = if missing.len() > 1 { format!("; {all} MB together") } else { String::new() };
-    format!("{}{together}", each.collect::<Vec<_>>().join(", "))
+    format!("{}{more}{together}", each.take(NAMED).collect::<Vec<_>>().join(", "))
 }
 
 /// How much there is to fetch, behind its name.

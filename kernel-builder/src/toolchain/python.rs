@@ -32,7 +32,7 @@ const TVM_FFI: (u32, u32) = (0, 1);
 /// Written into the managed folder last.
 const MARKER: &str = "kernelwright.json";
 
-/// What the marker says.
+/// The content of the marker.
 #[derive(Serialize, Deserialize)]
 struct SiteMarker {
     torch: String,
@@ -400,7 +400,7 @@ fn reduced(
         Request { part: torch.cudart.clone(), why: "the CUDA runtime, which torch loads even without a GPU" },
     ];
     let small = "dependencies of torch, numpy, and the client that loads kernels, 50 MB";
-    // Two downloads at once: the index is asked by two programs that do not know of each other.
+    // Two downloads at a time: two programs ask the index, independently of each other.
     let stored: Vec<Stored> = std::thread::scope(|scope| {
         let installing = scope.spawn(|| packages(session, python, &pins.common.packages, small, site));
         let taking = WheelCollector::unlocked(session);

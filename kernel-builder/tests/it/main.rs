@@ -37,6 +37,7 @@ mod lighter;
 mod lint;
 mod logging;
 mod mcp;
+mod mistakes;
 mod new;
 mod odd_files;
 mod official;

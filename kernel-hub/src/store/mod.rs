@@ -32,12 +32,12 @@ pub use xet::Session;
 
 /// So many trees are kept in memory; they never change.
 const TREES_IN_MEMORY: usize = 256;
-/// What `DIR/format` says.
+/// The content of `DIR/format`.
 const MARK: &str = "kernelwright-hub 1\n";
-/// What may lie in a folder that is to become a hub's: tokens that were made before, what a start left that was killed,
+/// The entries that a folder may have before it becomes a hub: tokens, what a killed start left behind,
 /// and what file systems have at their root.
 const BEFORE: &[&str] = &["lock", "tmp", "tokens", "tokens.lock", "tokens.new", "lost+found"];
-/// Kernels share so many locks of those who change them.
+/// The number of locks that kernels share for writing.
 const WRITERS: usize = 64;
 
 /// Commits that are looked through for the one that changed a file last.
@@ -56,9 +56,9 @@ pub enum StoreError {
     /// No such revision.
     #[error("`{repo}` has no revision `{revision}`")]
     NoRevision {
-        /// Of which kernel.
+        /// The kernel.
         repo: RepoId,
-        /// What was asked.
+        /// The revision of the request.
         revision: String,
     },
     /// No such file; the commit that does not have it.
@@ -77,9 +77,9 @@ pub enum StoreError {
         "a commit has happened since: the branch is at {head}, not at {parent}. The branch was updated since you opened this page. Please refresh and try again."
     )]
     Moved {
-        /// Where it is.
+        /// The head of the branch.
         head: CommitId,
-        /// Where it was thought to be.
+        /// The head that the client expected.
         parent: String,
     },
     /// A name that is none.
@@ -88,7 +88,7 @@ pub enum StoreError {
     /// A xorb or a shard that is none.
     #[error(transparent)]
     Xet(#[from] XetError),
-    /// What was asked makes no sense here.
+    /// The request is not valid here.
     #[error("{0}")]
     Refused(String),
     /// The disk.
@@ -99,7 +99,7 @@ pub enum StoreError {
     Damaged {
         /// Which.
         path: PathBuf,
-        /// How.
+        /// The difference.
         what: &'static str,
     },
     /// A commit or a tree is not the JSON that it must be.
@@ -107,7 +107,7 @@ pub enum StoreError {
     Unreadable {
         /// Which.
         path: PathBuf,
-        /// How.
+        /// The reason.
         #[source]
         cause: serde_json::Error,
     },
@@ -127,7 +127,7 @@ pub struct Refs {
 pub struct Snapshot {
     /// Which.
     pub id: CommitId,
-    /// How it came about.
+    /// The commit that set it.
     pub commit: Arc<Commit>,
     /// Its files.
     pub tree: Arc<Tree>,
@@ -169,7 +169,7 @@ pub enum OpenError {
     Format {
         /// Which.
         path: PathBuf,
-        /// What it says.
+        /// The content of the file.
         found: String,
     },
     /// The disk.
@@ -192,7 +192,7 @@ impl Store {
     /// Opens a hub's folder, or makes one. Says how many half-written files an earlier run left; they are gone.
     ///
     /// # Errors
-    /// It is somebody else's, or the disk fails.
+    /// The folder is not a hub, or the disk fails.
     pub fn open(root: &Path) -> Result<(Self, usize), OpenError> {
         disk::create_folder(root)?;
         let mark = root.join("format");
@@ -304,7 +304,7 @@ impl Store {
         Ok(refs)
     }
 
-    /// What a revision is now.
+    /// Returns the commit of a revision.
     pub fn resolve(&self, repo: &RepoId, revision: &Revision) -> Result<CommitId, StoreError> {
         self.must_have(repo)?;
         let (found, shown) = match revision {
@@ -467,7 +467,7 @@ impl Store {
     }
 }
 
-/// What a ref is.
+/// The kind of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefKind {
     /// It moves.

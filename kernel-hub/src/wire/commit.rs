@@ -18,7 +18,7 @@ use super::lines::{Lines, Span};
 /// The longest title or description that is kept.
 const LONGEST_TEXT: usize = 64 * 1024;
 
-/// How much a commit may bring.
+/// The limits of a commit.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Lines with a file in them.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub inline: u64,
 }
 
-/// A commit as it was asked for.
+/// A commit, as a request describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// The first line of its message.
@@ -36,7 +36,7 @@ pub struct Commit {
     pub description: String,
     /// The commit that it must come after, or its first digits.
     pub parent: Option<String>,
-    /// What changes, in this order.
+    /// The changes, in this order.
     pub operations: Vec<Operation>,
 }
 
@@ -45,16 +45,16 @@ pub struct Commit {
 pub enum Operation {
     /// A file whose content is in the body.
     Put {
-        /// Where.
+        /// Path of the file.
         path: FilePath,
-        /// What.
+        /// Its content.
         content: Content,
     },
     /// A file that was sent before, by LFS.
     Link {
-        /// Where.
+        /// Path of the file.
         path: FilePath,
-        /// What: the digest of its content.
+        /// The digest of its content.
         digest: Sha256,
         /// Its size, where the client says it: a copy does not.
         size: Option<u64>,
@@ -76,7 +76,7 @@ pub enum Content {
     Text(Span),
 }
 
-/// Why a body is no commit.
+/// Why a body is not a valid commit.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// A line is not what it should be.
@@ -84,11 +84,11 @@ pub enum WireError {
     Line {
         /// From 1.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         #[source]
         problem: LineError,
     },
-    /// There is no header.
+    /// The header is missing.
     #[error(
         "the commit has no header: the first line must be {{\"key\": \"header\", \"value\": {{\"summary\": ...}}}}"
     )]
@@ -127,7 +127,7 @@ pub enum LineError {
     Text {
         /// Which text.
         what: &'static str,
-        /// What is wrong.
+        /// The reason.
         #[source]
         cause: io::Error,
     },
@@ -136,7 +136,7 @@ pub enum LineError {
     LongText {
         /// Which text.
         what: &'static str,
-        /// How many bytes it may have.
+        /// The largest number of bytes.
         most: usize,
     },
     /// A path or a digest that is not valid.
@@ -157,9 +157,9 @@ pub enum LineError {
     /// A content that is not what its encoding says.
     #[error("the content of {name} is not valid base64: {cause}")]
     Base64 {
-        /// Of which file.
+        /// The name of the file.
         name: String,
-        /// What is wrong.
+        /// The reason.
         #[source]
         cause: base64::DecodeError,
     },

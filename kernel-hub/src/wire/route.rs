@@ -1,4 +1,4 @@
-//! Method and address of a request, made into what is asked.
+//! The method and the address of a request, read as a typed value.
 //!
 //! Owns: every address of the hub, and decoding `%xx` exactly once.
 //! Never: says who may; what it returns has only checked names in it.
@@ -12,7 +12,7 @@ const LONGEST: usize = 8192;
 /// The first part of addresses whose answers let a client work offline later; see docs/hub.md.
 const FOR_OFFLINE: &str = "/offline";
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// The list of kernels, for people.
@@ -25,7 +25,7 @@ pub enum Route {
     Health,
     /// Whose token this is.
     WhoAmI,
-    /// What is known of an organization: whether its kernels are trusted.
+    /// An organization: whether its kernels are trusted.
     Organization(String),
     /// Kernels whose names have a word.
     List(Search),
@@ -47,23 +47,23 @@ pub enum Route {
     Telemetry,
 }
 
-/// What `GET /api/kernels` looks for.
+/// The query of `GET /api/kernels`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Search {
     /// Part of a name.
     pub text: Option<String>,
     /// The organization.
     pub author: Option<String>,
-    /// At most so many.
+    /// The largest number of results.
     pub limit: Option<usize>,
 }
 
-/// What is asked of one kernel.
+/// A request about one kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// What it is, at a revision or at the head of main.
+    /// The description of the kernel, at a revision or at the head of main.
     Info(Option<Revision>),
-    /// Branches and tags; with `true`, for a client that shall work offline.
+    /// Branches and tags; with `true`, for a client that works offline later.
     Refs(bool),
     /// Files and folders.
     Tree {
@@ -73,10 +73,10 @@ pub enum Ask {
         folder: Option<FilePath>,
         /// Whether folders are entered.
         recursive: bool,
-        /// Whether it is for a client that shall work offline.
+        /// Whether the client works offline later.
         offline: bool,
     },
-    /// What is at some paths.
+    /// The files and folders at some paths.
     PathsInfo(Revision),
     /// The history.
     Commits(Revision),
@@ -92,19 +92,19 @@ pub enum Ask {
     CreateTag(Revision),
     /// Removes a tag.
     DeleteTag(RefName),
-    /// How files are to be sent.
+    /// How to send files.
     Preupload(Revision),
     /// Changes a branch.
     Commit(RefName),
     /// Which large files must be sent, and where to.
     LfsBatch,
-    /// What it takes to send large files by xet.
+    /// The address and the token to send large files by xet.
     XetWrite,
-    /// What it takes to read files by xet, which this hub does not serve.
+    /// The same to read files by xet, which this hub does not support.
     XetRead,
 }
 
-/// What a token may do.
+/// The access of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// Read.
@@ -114,7 +114,7 @@ pub enum Access {
 }
 
 impl Route {
-    /// What it takes to ask this.
+    /// Returns the access that this request needs.
     pub fn access(&self) -> Access {
         match self {
             Self::CreateRepo | Self::DeleteRepo | Self::Upload(..) | Self::Xorb(..) | Self::Shard(_) => {
@@ -149,7 +149,7 @@ pub enum BadRoute {
     /// A name in it is wrong.
     #[error("{0}")]
     Name(#[from] BadName),
-    /// It is no address.
+    /// The address is not valid.
     #[error("the address is not valid: {0}")]
     Malformed(&'static str),
     /// It names a revision that cannot be.
@@ -166,7 +166,7 @@ pub enum BadRoute {
 /// Reads `target`, the path and query of a request.
 ///
 /// # Errors
-/// Nothing is asked by it.
+/// The request is unknown, or its address is not valid.
 pub fn parse(method: &str, target: &str) -> Result<Route, BadRoute> {
     if target.len() > LONGEST {
         return Err(BadRoute::Malformed("it is too long"));
@@ -194,7 +194,7 @@ pub fn parse(method: &str, target: &str) -> Result<Route, BadRoute> {
         ["xet", ..] => Err(BadRoute::Unknown),
         ["api", "whoami-v2"] => only(read, Route::WhoAmI),
         ["api", "organizations", org, "overview"] => {
-            // A kernel's name is asked of no one here; the organization's is checked like in one.
+            // Only the organization is checked here, as part of a kernel's name.
             RepoId::new(org, "x")?;
             only(read, Route::Organization((*org).to_owned()))
         }
@@ -339,7 +339,7 @@ pub fn pairs(text: &str) -> impl Iterator<Item = Result<(String, String), BadRou
     })
 }
 
-/// What a `+` means: a blank in forms, itself in paths.
+/// The meaning of `+`: a blank in forms, itself in paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlusMeaning {
     Kept,

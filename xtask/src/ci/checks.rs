@@ -108,12 +108,21 @@ pub(crate) fn harness(run: &Run<'_>) -> Result<Vec<String>, String> {
 
 /// The documentation as a site, by MkDocs.
 pub(crate) fn site(run: &Run<'_>) -> Result<Vec<String>, String> {
-    let tools = run.site.ready.site_tools()?;
-    run.whole(|talk| {
-        let mut command = Command::new("python3");
-        command.args(["-m", "mkdocs", "build", "--strict", "--clean"]).env("PYTHONPATH", tools);
-        talk.run(command.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&run.site.root))
-    })
+    let mut build = mkdocs(run)?;
+    run.whole(|talk| talk.run(&mut build))
+}
+
+/// The command that writes the site to target/site.
+///
+/// # Errors
+/// MkDocs cannot be installed.
+pub(super) fn mkdocs(run: &Run<'_>) -> Result<Command, String> {
+    let mut command = Command::new("python3");
+    command
+        .args(["-m", "mkdocs", "build", "--strict", "--clean"])
+        .env("PYTHONPATH", run.site.ready.site_tools()?);
+    command.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(&run.site.root);
+    Ok(command)
 }
 
 /// The tests that trace functions; without `KERNELWRIGHT_SITE`, as in the step `test`, they skip.

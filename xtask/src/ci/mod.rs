@@ -9,6 +9,7 @@ mod checks;
 mod cpu;
 mod device_code;
 mod digest;
+mod documents;
 mod folders;
 mod generated;
 mod history;

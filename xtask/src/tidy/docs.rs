@@ -170,7 +170,10 @@ const README_WORDS: usize = 900;
 /// README.md fits on two screens. Details have pages in docs/.
 pub(super) fn readme_is_short(repository: &Repository) -> Vec<String> {
     let text = repository.text("README.md").unwrap_or_default();
-    let words = words(text);
+    // Comments are for scripts: no reader sees them.
+    let seen: String =
+        text.lines().filter(|line| !line.starts_with("<!--")).map(|line| format!("{line}\n")).collect();
+    let words = words(&seen);
     if words <= README_WORDS {
         return Vec::new();
     }
@@ -289,6 +292,8 @@ mod tests {
     fn a_long_readme_is_found() {
         assert_eq!(words("| a | 1.5x - `b` |\n---"), 3);
         assert!(readme_is_short(&one("README.md", &"word ".repeat(README_WORDS))).is_empty());
+        let full = format!("<!-- a comment -->\n{}", "word ".repeat(README_WORDS));
+        assert!(readme_is_short(&one("README.md", &full)).is_empty());
         let found = readme_is_short(&one("README.md", &"word ".repeat(README_WORDS + 1)));
         assert_eq!(found, ["README.md: 901 words, 900 are the most; move details to docs/"]);
     }

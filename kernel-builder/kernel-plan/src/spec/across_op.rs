@@ -1,4 +1,4 @@
-//! What must hold between the sections of op.toml.
+//! The rules between the sections of op.toml.
 //!
 //! Owns: the rules that need all of a file that reads well: names that nothing uses, defaults and expressions under every
 //! workload.
@@ -21,7 +21,7 @@ use super::tune::{Count, Tuning};
 const CASES: u64 = 10_000;
 /// Settings of the tunables that satisfy the constraints; more are never searched.
 pub(crate) const SETTINGS: u64 = 10_000_000;
-/// How many partial settings are looked at to count them.
+/// The largest number of partial settings that are visited to count them.
 const VISITS: u64 = 1_000_000;
 
 /// Everything that is wrong; the file has no other error.
@@ -146,7 +146,7 @@ fn non_negative(op: &OpSpec) -> Vec<Problem> {
     op.inputs.iter().filter(|input| input.values == Values::NonNegative).filter_map(of_input).collect()
 }
 
-/// What has no value for some workload, each place once.
+/// The places without a value for some workload, each once.
 struct Failures<'a> {
     op: &'a OpSpec,
     problems: Vec<Problem>,
@@ -231,7 +231,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
     op.tune.all_defaults().iter().for_each(|tuning| under_defaults(op, workload, case, tuning, failures));
 }
 
-/// What `[tune]` and `[launch]` say of one case with the defaults of every GPU, or of those of one capability.
+/// The values of `[tune]` and `[launch]` in one case, with the defaults of every GPU or of one capability.
 fn under_defaults(
     op: &OpSpec,
     workload: &Workload,
@@ -295,7 +295,7 @@ fn all_held_out(op: &OpSpec) -> Option<Problem> {
     Some(problem.at(&op.file, &first.name.span, "held out, like all others"))
 }
 
-/// What the file decides by itself.
+/// The values that the file sets by itself.
 fn constants(op: &OpSpec) -> Bindings {
     let axes = op.axes.iter().filter_map(|axis| match axis.kind {
         AxisKind::Const(length) => {

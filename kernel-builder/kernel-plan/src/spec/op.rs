@@ -73,14 +73,14 @@ pub struct OpSpec {
 pub struct Axis {
     /// Its name in shapes.
     pub name: Spanned<PythonName>,
-    /// Where its length comes from.
+    /// The source of its length.
     pub kind: AxisKind,
     /// Whether it stands for any number of leading axes that are walked as one.
     #[serde(skip_serializing_if = "is_false")]
     pub leading: bool,
 }
 
-/// Where the length of an axis comes from.
+/// The source of the length of an axis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AxisKind {
@@ -164,7 +164,7 @@ pub struct Output {
     pub inplace: Option<Spanned<PythonName>>,
 }
 
-/// What inputs and outputs have in common.
+/// The properties that inputs and outputs share.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tensor {
     /// Its argument name.
@@ -200,7 +200,7 @@ pub enum ScalarValue {
 }
 
 impl ScalarValue {
-    /// What it is in an expression; floats have no place there.
+    /// Its value in an expression; floats have none.
     pub(crate) fn as_expression_value(self) -> Option<Value> {
         match self {
             Self::Float(_) => None,
@@ -313,9 +313,9 @@ pub struct Workload {
     pub axes: BTreeMap<PythonName, u64>,
     /// The dtypes per type variable, already narrowed; the cases are their product.
     pub dtypes: Vec<(PythonName, Vec<Dtype>)>,
-    /// What it is used for.
+    /// The purposes.
     pub purposes: Vec<Purpose>,
-    /// Where it runs.
+    /// The devices that it runs on.
     pub devices: Vec<Device>,
     /// Its share of the score, against the other workloads' weights; positive and finite.
     pub weight: f64,
@@ -328,7 +328,7 @@ pub struct Workload {
 }
 
 crate::units::named_values!(
-    /// What a workload is used for.
+    /// The purpose of a workload.
     Purpose, "a purpose", {
         /// Numbers are compared with the oracle.
         Verify = "verify",
@@ -338,7 +338,7 @@ crate::units::named_values!(
 );
 
 crate::units::named_values!(
-    /// Where a workload runs.
+    /// The device that a workload runs on.
     Device, "a device", {
         /// The host processor.
         Cpu = "cpu",
@@ -356,7 +356,7 @@ pub struct Case {
     pub workload: WorkloadName,
     /// The length of every axis, constant ones included.
     pub axes: BTreeMap<PythonName, u64>,
-    /// What each type variable stands for.
+    /// The dtype of each type variable.
     pub dtypes: BTreeMap<PythonName, Dtype>,
     /// In argument order.
     pub inputs: Vec<CaseTensor>,
@@ -457,6 +457,6 @@ impl CaseTensor {
 pub struct CaseScalar {
     /// The keyword.
     pub name: PythonName,
-    /// What is passed.
+    /// The value that is passed.
     pub value: ScalarValue,
 }

@@ -28,7 +28,12 @@ const FORMAT: u64 = 1;
 /// The spec is there as soon as every value that it needs could be read; it is fit for use only when
 /// `diagnostic::has_errors` says no.
 pub fn parse_op(file: Arc<SourceFile>) -> (Option<OpSpec>, Vec<Problem>) {
-    let (spec, mut problems) = read::document(&file, |root| op(root, &file));
+    let mut has_axes = true;
+    let (spec, mut problems) = read::document(&file, |root| op(root, &file, &mut has_axes));
+    if !has_axes {
+        // Every use of an axis would be reported, for one mistake.
+        problems.retain(|problem| problem.code != codes::UNKNOWN_AXIS);
+    }
     if let Some(spec) = &spec
         && !has_errors(&problems)
     {
@@ -39,11 +44,12 @@ pub fn parse_op(file: Arc<SourceFile>) -> (Option<OpSpec>, Vec<Problem>) {
     (spec, problems)
 }
 
-fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
+fn op(mut root: Table<'_>, file: &Arc<SourceFile>, has_axes: &mut bool) -> Option<OpSpec> {
     format(&mut root)?;
     let name = root.require("name", "name = \"rms_norm\"");
     let description = root.get("description");
     let axes_table = root.require_table("axes", "[axes] with rows = { type = \"var\" }");
+    *has_axes = axes_table.is_some();
     let axis_names = names(axes_table.as_ref());
     let axes = axes_table.map(axes).unwrap_or_default();
     let dtypes_table = root.table("dtypes");

@@ -24,7 +24,7 @@ pub(crate) fn document<T>(
     let sink = Sink { file: Arc::clone(file), problems: RefCell::default() };
     let (root, errors) = DeTable::parse_recoverable(&file.text);
     if !errors.is_empty() {
-        // What follows on the same line is nearly always an echo of the first.
+        // Further problems on the same line are nearly always echoes of the first.
         let mut lines = BTreeSet::new();
         let mut last = None;
         for error in &errors {
@@ -59,7 +59,7 @@ pub(crate) fn document<T>(
     (value, sink.into_sorted())
 }
 
-/// What to do about a syntax error of the TOML parser; `before` is the text in front of it.
+/// The help for a syntax error of the TOML parser; `before` is the text in front of it.
 fn syntax_help(message: &str, before: &str) -> &'static str {
     if message == "duplicate key" && before.ends_with("[[") {
         "the file already has `[NAME]` or `[NAME.x]` with this name: write this section in single brackets \
@@ -76,7 +76,7 @@ fn syntax_help(message: &str, before: &str) -> &'static str {
     }
 }
 
-/// Where problems are collected.
+/// The collector of problems.
 struct Sink {
     file: Arc<SourceFile>,
     problems: RefCell<Vec<Problem>>,
@@ -104,7 +104,7 @@ impl Sink {
     }
 }
 
-/// A table that is being read. Every key that is asked for becomes a valid one; `finish` reports the others.
+/// A table that is being read. Each requested key becomes a valid one; `finish` reports the others.
 pub(crate) struct Table<'a> {
     sink: &'a Sink,
     /// Dotted, for messages; empty for the root.
@@ -206,14 +206,14 @@ impl<'a> Table<'a> {
         &self.sink.file
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports the keys that were not requested.
     pub(crate) fn finish(self) {
         let place = if self.path.is_empty() { "the file".to_owned() } else { format!("`[{}]`", self.path) };
         let unknown = self.entries.keys().filter(|key| !self.known.contains(&key.get_ref().as_ref()));
         for key in unknown {
             let label = match closest(key.get_ref(), self.known.iter().copied()) {
                 Some(known) => {
-                    // The slip is the reason why that key is missing; one mistake is told once.
+                    // The misspelled key is the reason why that key is missing; one mistake is reported once.
                     self.sink.take_back(codes::MISSING_KEY, &self.missing(known), &self.place);
                     format!("did you mean `{known}`?")
                 }
@@ -306,7 +306,7 @@ impl<'a> Node<'a> {
         self.value.get_ref()
     }
 
-    /// Where the value stands.
+    /// The place of the value.
     pub(crate) fn span(&self) -> Range<usize> {
         self.value.span()
     }

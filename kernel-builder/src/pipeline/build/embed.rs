@@ -34,7 +34,7 @@ const USUAL: [&str; 4] = ["8.0", "9.0", "10.0", "12.0+PTX"];
 /// The module that includes those of all operations.
 pub(crate) const MODULE: &str = "kernels.rs";
 
-/// What is asked for.
+/// A request.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// Folders with an op.toml, or files of that format.
@@ -53,7 +53,7 @@ pub(crate) struct Request {
     pub(crate) code: Code,
 }
 
-/// What a module has.
+/// The content of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     /// Machine code and PTX.
@@ -62,7 +62,7 @@ pub(crate) enum Code {
     Stubs,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Default)]
 pub(crate) struct Embedded {
     /// The files that were made, in the folder.
@@ -75,7 +75,7 @@ pub(crate) struct Embedded {
     pub(crate) ops: Vec<String>,
 }
 
-/// What cannot be embedded.
+/// Why something cannot be embedded.
 #[derive(Debug, Error, Diagnostic)]
 enum EmbedError {
     /// Two operations would be one module.
@@ -229,7 +229,7 @@ fn read(
     let inside = |name: &str| project.dir.join(name);
     embedded.reads.insert(file.clone());
     embedded.reads.insert(inside(&project.source.name));
-    // They may not be there yet; whoever adds one has another result.
+    // They may not exist yet; the result changes if they are added.
     embedded.reads.extend([inside("build.toml"), inside("tuned")]);
     for (name, _) in project.source.headers()? {
         let places =
@@ -239,7 +239,7 @@ fn read(
     Ok(Kernel { plan, file, source: project.source, targets })
 }
 
-/// What is compiled: machine code for every capability, and PTX where one asks for it.
+/// The targets: machine code for every capability, and PTX if one of them asks for it.
 fn targets(folder: &Path, request: &Request, session: &Session) -> Result<Vec<(Capability, Form)>, Failure> {
     let mut archs = request.archs.clone();
     if archs.is_empty() {
@@ -302,7 +302,7 @@ fn compile(
     interrupt::check()?;
     let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_by_key(|(place, _)| *place);
-    // The same mistake in a source is told once, not for every architecture.
+    // A mistake in a source is reported once, not for every architecture.
     let mut told: Vec<(usize, String)> = vec![];
     let mut failure: Option<Failure> = None;
     for ((kernel, ..), error) in failed {

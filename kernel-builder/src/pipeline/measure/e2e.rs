@@ -78,7 +78,7 @@ pub(crate) enum ModelError {
         )
     )]
     Unknown {
-        /// What was asked for.
+        /// The name that was given.
         model: String,
     },
     /// A project has no build for the torch of the model.
@@ -101,7 +101,7 @@ pub(crate) enum ModelError {
     Refused {
         /// Why.
         problem: String,
-        /// What to do.
+        /// The next step.
         #[help]
         help: String,
     },
@@ -118,7 +118,7 @@ pub(crate) enum ModelError {
         model: String,
         /// How the process ended.
         ending: String,
-        /// What it printed last.
+        /// Its last output.
         output: String,
     },
     /// The packages make the model worse.
@@ -148,7 +148,7 @@ impl StageError for ModelError {
     }
 }
 
-/// What is measured.
+/// A measurement of a model.
 #[derive(Debug)]
 pub(crate) struct ModelRun {
     /// A name of [`MODELS`], a folder with a config.json, or `FILE.py:FUNCTION`.
@@ -226,7 +226,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// What the process writes on a line.
+/// A line of the process.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Said {
@@ -235,7 +235,7 @@ enum Said {
     Refused { refused: String, help: String },
 }
 
-/// Where a model comes from.
+/// The source of a model.
 #[derive(Debug, PartialEq, Eq)]
 enum Source<'a> {
     Sizes(&'static str),
@@ -260,7 +260,7 @@ fn source(model: &str) -> Result<Source<'_>, ModelError> {
 /// Builds and judges the projects, and measures the model; a line for each phase, as e2e/e2e.py writes them.
 ///
 /// # Errors
-/// There is no such model, a project does not build or is refused, or the model cannot be measured.
+/// The model does not exist, a project does not build or is refused, or the model cannot be measured.
 pub(crate) fn measure(
     run: &ModelRun,
     selection: &Selection,

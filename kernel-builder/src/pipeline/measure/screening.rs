@@ -1,6 +1,6 @@
 //! Candidates of one workload on their way: compiled side by side, judged and timed one after the other.
 //!
-//! Owns: the processes that compile while the GPU is at work, and what is told where there is no GPU. Never: judges or
+//! Owns: the processes that compile while the GPU works, and the message if there is no GPU. Never: judges or
 //! times, which `bench::screen` does; chooses a candidate.
 
 use std::collections::VecDeque;
@@ -34,13 +34,16 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Bytes of the calls of a graph: every candidate fills and compares them several times.
 const ROOM: u64 = 2 << 30;
 
-/// What stops screening.
+/// Why screening stops.
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum ScreeningError {
     #[error("there is no GPU to screen on")]
     #[diagnostic(
         code(bench::no_gpu),
-        help("`kernelwright verify --device` needs no GPU to compile the code and report its resources")
+        help(
+            "run this command on a machine with an NVIDIA GPU and its driver; `kernelwright verify --device` compiles \
+             the code and reports its resources without one"
+        )
     )]
     NoGpu(#[source] NoDevice),
     #[error("the judge has no compiler or no Python yet")]
@@ -85,14 +88,14 @@ pub(crate) fn cases(op: &OpSpec, name: Option<&str>) -> Result<Vec<Case>, Screen
     Ok(cases)
 }
 
-/// What all candidates of a workload share.
+/// The properties that all candidates of a workload share.
 pub(crate) struct Task<'a> {
     pub(crate) op: &'a OpSpec,
     pub(crate) project: &'a std::path::Path,
     pub(crate) case: &'a Case,
     /// The least times that are possible for a candidate.
     pub(crate) bounds: Bounds,
-    /// What the device runs best: `90a`.
+    /// The best architecture of the device: `90a`.
     pub(crate) arch: &'a str,
     pub(crate) compiler: &'a Compiler,
     pub(crate) python: &'a PythonRuntime,
@@ -134,7 +137,7 @@ pub(crate) struct Compiled {
     pub(crate) code: Attempt<(ConcreteLaunch, Code)>,
 }
 
-/// Where candidates are handed in, and come out compiled.
+/// A line that takes candidates and returns them compiled.
 pub(crate) struct Line<'a> {
     queue: &'a Queue,
     compiled: mpsc::Receiver<Result<Compiled, NvrtcError>>,
@@ -142,7 +145,7 @@ pub(crate) struct Line<'a> {
     flying: std::cell::Cell<usize>,
 }
 
-/// What is still to be compiled.
+/// The candidates that are still to be compiled.
 #[derive(Default)]
 struct Queue {
     jobs: Mutex<VecDeque<Job>>,
@@ -173,7 +176,7 @@ impl Task<'_> {
         })
     }
 
-    /// What of the workload needs no device.
+    /// The part of the workload that needs no device.
     pub(crate) fn groundwork(&self, beside: ProcessorShare) -> Result<Groundwork, VerifyError> {
         Groundwork::lay(self.op, self.project, self.case, self.python, beside)
     }
@@ -187,7 +190,7 @@ impl Task<'_> {
         })
     }
 
-    /// Compiles a setting, so that the cache has it; why it cannot be compiled is told to whoever asks for it.
+    /// Compiles a setting, so that the cache has it; a later request reports why it cannot be compiled.
     pub(crate) fn warm(&self, tuning: Tuning, source: &Arc<Source>) {
         let _kept = self.compile(&Job { place: 0, tuning, code: Ok(Coded::new(source)) });
     }
@@ -331,7 +334,7 @@ impl Queue {
     }
 }
 
-/// What the screen says of a candidate that is compiled.
+/// The result of the screen for a compiled candidate.
 pub(crate) fn judged(
     one: &Compiled,
     screen: &mut Screen,

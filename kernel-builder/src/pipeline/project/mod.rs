@@ -26,6 +26,7 @@ use thiserror::Error;
 
 use crate::base::causes::Cause;
 use crate::base::files::{FileError, NoText};
+use crate::base::nearest;
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -65,6 +66,21 @@ pub enum ProjectError {
     NoProject {
         /// The folder.
         dir: PathBuf,
+    },
+    /// There is no such folder or file.
+    #[error("`{}` does not exist", path.display())]
+    #[diagnostic(
+        code(spec::no_project),
+        help(
+            "{}name a folder with a build.toml, or create a project: kernelwright new OWNER/NAME --template rms-norm",
+            alike.as_ref().map_or_else(String::new, |path| format!("did you mean `{}`? otherwise ", path.display()))
+        )
+    )]
+    Absent {
+        /// What was named.
+        path: PathBuf,
+        /// The project beside it whose name is most like it.
+        alike: Option<PathBuf>,
     },
     /// build.toml or op.toml is there and cannot be read as a text.
     #[error("cannot read `{}`", path.display())]
@@ -185,7 +201,7 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
         op = parsed;
     }
     let Some(build) = build else {
-        let missing = (!has_build).then_some(ProjectError::NoProject { dir: absolute });
+        let missing = (!has_build).then(|| no_project(dir));
         return Ok(Reading { project: None, problems, missing });
     };
     let enter = |folder: &Path| {
@@ -238,6 +254,32 @@ fn is_listed(build: &BuildSpec, op: Option<&OpSpec>, path: &RelPath) -> bool {
     let launched = op.and_then(|op| op.launch.as_ref()).map(|launch| &launch.source);
     let named = op.map(|op| &op.reference.file).into_iter().chain(launched);
     build.framework.src().iter().chain(kernels).chain(named).any(|listed| listed.value == *path)
+}
+
+/// Why a path without an op.toml is not an operation: it does not exist, or it is something else.
+pub(crate) fn no_op(path: &Path, step: &'static str) -> ProjectError {
+    let dir = env::absolute(path);
+    if files::exists(&dir) { ProjectError::NoOp { dir, step } } else { no_project(path) }
+}
+
+/// Why a path without a build.toml is not a project: it does not exist, or it is something else.
+pub(crate) fn no_project(path: &Path) -> ProjectError {
+    let absolute = env::absolute(path);
+    // Without the `.` or `..` that a message should not end with.
+    let shown = if path.file_name().is_some() { path.to_owned() } else { absolute.clone() };
+    if files::exists(&absolute) {
+        return ProjectError::NoProject { dir: shown };
+    }
+    let alike = absolute.parent().zip(absolute.file_name()).and_then(|(parent, name)| {
+        let inside = |folder: &Path| folder.components().count() == 1;
+        // A folder that cannot be listed has no names to offer.
+        let beside = files::walk_unfollowed(parent, inside).unwrap_or_default();
+        let projects = beside.iter().filter(|file| file.ends_with("build.toml"));
+        let names: Vec<&str> = projects.filter_map(|file| file.parent()?.to_str()).collect();
+        let name = nearest::alike(name.to_str()?, names.iter().copied().filter(|name| !name.is_empty()), 1);
+        Some(shown.with_file_name(name.first()?))
+    });
+    ProjectError::Absent { path: shown, alike }
 }
 
 /// The folder of a project that was named by it or by its build.toml.
@@ -296,7 +338,7 @@ impl OpFile {
         let path = self.path();
         // One that was named and is not there is told by its own name.
         if !self.named && !files::exists(&path) {
-            return Err(ProjectError::NoOp { dir: env::absolute(&self.folder), step }.into());
+            return Err(no_op(&self.folder, step).into());
         }
         let (op, problems) = spec::parse_op(SourceFile::new(self.shown().as_str(), specification(&path)?));
         tell(&problems, session)?;

@@ -74,11 +74,11 @@ enum VerifyBuildError {
         variant: String,
         /// The file.
         file: PathBuf,
-        /// Where in it.
+        /// The place in it.
         place: String,
-        /// What stands there.
+        /// The two texts.
         texts: String,
-        /// What is likely behind it.
+        /// The likely reason.
         explanation: String,
     },
     /// The sources make nothing of a variant.
@@ -94,7 +94,7 @@ enum VerifyBuildError {
     Unpublished {
         /// The folder.
         dir: PathBuf,
-        /// What was asked for.
+        /// The variants that were named.
         variants: Vec<String>,
     },
     /// A file that only one of them has.
@@ -107,7 +107,7 @@ enum VerifyBuildError {
         file: PathBuf,
         /// Which of the two.
         whose: &'static str,
-        /// What is likely behind it.
+        /// The likely reason.
         explanation: String,
     },
 }
@@ -129,7 +129,7 @@ struct Published {
     metadata: Value,
 }
 
-/// What is built again, and of which sources.
+/// A request to build again.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// The published folder.
@@ -156,9 +156,9 @@ pub(crate) struct Row {
     pub(crate) why: Option<String>,
 }
 
-/// What came of building again.
+/// The result of building again.
 pub(crate) struct Rebuilt {
-    /// Who signed, where that was asked.
+    /// The signer, if the signature was checked.
     pub(crate) signature: Option<Signed>,
     /// Every variant.
     pub(crate) rows: Vec<Row>,
@@ -306,7 +306,7 @@ fn buildable<'a>(
     Ok((here, elsewhere))
 }
 
-/// What was built again.
+/// A finished rebuild.
 struct Rebuild {
     artifacts: Vec<Artifact>,
     /// The copy that it was built in, as its path would stand in a library.
@@ -374,7 +374,7 @@ fn compare(
         let [one, other] = [files::read(&published.folder.join(file))?, files::read(&again.join(file))?];
         problems.extend(differs(&variant, file, [&one, &other], place, likely.as_ref()));
     }
-    // Where all files are the same, their digests must be: clients believe what stands there.
+    // If all files are the same, their digests must be, too: clients trust the ones listed there.
     let metadata = Path::new(METADATA);
     let text = |folder: &Path| files::read(&folder.join(metadata));
     let (one, other) = (text(&published.folder)?, text(again)?);
@@ -383,7 +383,7 @@ fn compare(
     Ok(problems)
 }
 
-/// What is not the same in a file.
+/// The first difference in a file.
 fn differs(
     variant: &str,
     file: &Path,
@@ -406,7 +406,7 @@ fn differs(
 const OTHER_SOURCES: &str = "kernelwright and the tools are the same, so the sources differ: use the commit that \
                              metadata.json names, without changes";
 
-/// What is another than then, by what the publication says of itself.
+/// The likely reason of a difference, by the publication's own metadata.
 fn reason(metadata: &Value, artifact: &Artifact) -> Option<String> {
     let program = metadata["kernelwright"]["version"].as_str()?;
     let own = env!("CARGO_PKG_VERSION");

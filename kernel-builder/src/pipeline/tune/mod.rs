@@ -72,7 +72,7 @@ const COMPILED: usize = 3;
 /// Candidates that a second of search is taken to have room for, when a strategy is chosen.
 const A_SECOND: f64 = 20.0;
 
-/// What leaves nothing to fill, or nothing to fill it with.
+/// Why there is nothing to search, or nothing to search with.
 #[derive(Debug, Error, Diagnostic)]
 enum FillError {
     #[error("`{}` has nothing to search: no [tune] in op.toml", dir.display())]
@@ -111,18 +111,18 @@ impl StageError for FillError {
     }
 }
 
-/// What is searched, and how.
+/// A search.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// The folder or the op file.
     pub(crate) dir: PathBuf,
     /// These workloads; all that are not held out if empty.
     pub(crate) workloads: Vec<String>,
-    /// What a workload may take.
+    /// The limits of a workload.
     pub(crate) budget: Budget,
     /// The seed of the search.
     pub(crate) seed: u64,
-    /// What becomes of the results of earlier searches.
+    /// Whether results of earlier searches are used.
     pub(crate) earlier: Earlier,
     /// How long the kernels of a candidate may take at a time.
     pub(crate) patience: Duration,
@@ -130,15 +130,15 @@ pub(crate) struct Request {
     pub(crate) compiler: Tool,
 }
 
-/// What came of all workloads.
+/// The results of all workloads.
 pub(crate) struct Search {
     /// Each workload, in the order of op.toml.
     pub(crate) filled: Vec<WorkloadResult>,
     /// The file of settings, in the project.
     pub(crate) name: String,
-    /// What it holds now.
+    /// Its new content.
     pub(crate) table: TunedTable,
-    /// What all took.
+    /// The time for all workloads.
     pub(crate) took: Duration,
 }
 
@@ -163,7 +163,7 @@ impl Search {
     }
 }
 
-/// What all workloads of a run share.
+/// The state that all workloads of a run share.
 struct Run<'a> {
     args: &'a Request,
     project: &'a DeviceProject,
@@ -179,11 +179,11 @@ struct Run<'a> {
     session: &'a Session,
 }
 
-/// What a run starts with.
+/// The table at the start of a run.
 struct Opened {
     /// The file of settings, in the project.
     name: String,
-    /// What it holds.
+    /// Its content.
     table: TunedTable,
     /// A worker with a context and nothing in it.
     checker: Gpu,
@@ -306,7 +306,7 @@ fn cases(project: &DeviceProject, names: &[String]) -> Result<Vec<Case>, Failure
     Ok(found)
 }
 
-/// What an earlier run found for this device.
+/// The results of an earlier run on this device.
 fn earlier(project: &DeviceProject, table: &TunedTable) -> Vec<Tuning> {
     let settings = table.settings.iter();
     let mut found: Vec<Tuning> =
@@ -416,7 +416,7 @@ impl Run<'_> {
             progress.doing(&format!("confirming {}", case.id));
             let mut random = SplitMix(self.args.seed ^ 0x636f_6e66);
             let best = tuner.best(FEW);
-            // Where the search found nothing right, the defaults alone could be: they were tried first.
+            // If the search found nothing correct, only the defaults are left: they were tried first.
             let confirmed = match best.is_empty() {
                 true => None,
                 false => confirm::confirm(best, &default, &mut judge, ROUNDS, &clock, &mut random)?,
@@ -455,7 +455,7 @@ impl Run<'_> {
             .finish())
     }
 
-    /// What the table says of a workload.
+    /// The entry of a workload in the table.
     fn setting(&self, filled: &WorkloadResult, confirmed: &Confirmation) -> table::Setting {
         let case = &filled.case;
         table::Setting {

@@ -63,33 +63,33 @@ fn compared(searched: usize, reached: usize, all: usize) -> Vec<usize> {
     order
 }
 
-/// What came of all dtypes.
+/// The results of all dtypes.
 pub(crate) struct SpreadSearch {
     /// One for dtypes of the same sizes.
     pub(crate) groups: Vec<Group>,
     /// The file of settings, in the project.
     pub(crate) name: String,
-    /// What it holds now.
+    /// Its new content.
     pub(crate) table: TunedTable,
-    /// What all took.
+    /// The time for all dtypes.
     pub(crate) took: Duration,
 }
 
-/// What came of dtypes of the same sizes.
+/// The results of dtypes of the same sizes.
 pub(crate) struct Group {
-    /// What the type variables stand for.
+    /// The dtype of each type variable.
     pub(crate) dtypes: Vec<BTreeMap<String, String>>,
     /// The settings that were compared; the defaults first.
     pub(crate) settings: Vec<Tuning>,
     /// The rules, if they are better than the defaults at the searched lengths.
     pub(crate) rules: Vec<Rule>,
-    /// What the rules choose at each length.
+    /// The choice of the rules at each length.
     pub(crate) lengths: Vec<Length>,
-    /// What they are worth at the unseen ones, if anything is known of enough of them.
+    /// The gain at unseen lengths, if enough of them were measured.
     pub(crate) worth: Option<Worth>,
 }
 
-/// What is known of one length.
+/// The result at one length.
 pub(crate) struct Length {
     /// The name of the case.
     pub(crate) case: String,
@@ -103,7 +103,7 @@ pub(crate) struct Length {
     pub(crate) of_best: Option<f64>,
 }
 
-/// What rules are worth at lengths that they were not fitted to.
+/// The gain of rules at lengths that they were not fitted to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Worth {
     /// Lengths that are known.
@@ -181,7 +181,7 @@ impl Winners {
         self.others.extend(best);
     }
 
-    /// What is compared, each setting once: the defaults, the best of each length, then others and what won before.
+    /// The settings to compare, each once: the defaults, the best of each length, then others and earlier winners.
     pub(super) fn pool(self, default: Tuning, taught: Vec<Tuning>) -> Vec<Tuning> {
         let mut pool: Vec<Tuning> = vec![];
         let all = std::iter::once(default).chain(self.first).chain(taught).chain(self.others);
@@ -286,7 +286,7 @@ impl Run<'_> {
         Ok(tuner.best(BEST))
     }
 
-    /// What the settings cost at a case.
+    /// Compares the times of the settings in one case.
     fn compare_case(
         &self,
         case: &Case,
@@ -310,7 +310,7 @@ impl Run<'_> {
         })
     }
 
-    /// What the table says of a group.
+    /// The entry of a group in the table.
     fn found(&self, group: &Group) -> Option<Spread> {
         let worth = group.worth.as_ref()?;
         let axes = self.project.op.axes.iter();
@@ -401,7 +401,7 @@ pub(crate) fn dtype_words(group: &Group) -> String {
     if group.dtypes.iter().all(BTreeMap::is_empty) { "all calls".to_owned() } else { all.join(", ") }
 }
 
-/// What came of a group, in words.
+/// The result of a group, in words.
 pub(crate) fn verdict(group: &Group) -> String {
     let searched = group.lengths.iter().filter(|length| !length.is_unseen).count();
     let Some(worth) = &group.worth else {

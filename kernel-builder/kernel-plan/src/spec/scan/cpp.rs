@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::condition::Condition;
 
-/// What a source includes and registers.
+/// The includes and registrations of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cpp {
     /// Every `#include` with a name, in file order.
@@ -34,7 +34,7 @@ pub(crate) struct Qualified {
 /// One `#include`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Include {
-    /// What stands between the brackets or quotes.
+    /// The text between the brackets or quotes.
     pub(crate) path: String,
     /// Whether it is in `<>`.
     pub(crate) angled: bool,
@@ -71,11 +71,11 @@ const REGISTRATIONS: &[&str] = &[
 /// The namespaces that torch's headers fill.
 const NAMESPACES: &[&str] = &["at", "c10", "torch"];
 
-/// What registers operators with the full ABI in an extension without a fixed name (the hub's registration.h).
+/// The macros that register operators with the full ABI in an extension without a fixed name (registration.h).
 const EXPANDED: &[&str] =
     &["TORCH_LIBRARY_EXPAND", "TORCH_LIBRARY_FRAGMENT_EXPAND", "TORCH_LIBRARY_IMPL_EXPAND"];
 
-/// How many conditions around a line are looked at; more would make reading slow, and nobody writes them.
+/// The largest number of nested conditions that are read; more would be slow, and no source has them.
 const DEEPEST: usize = 16;
 
 /// Characters of the longest first argument of a registration.
@@ -300,7 +300,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// What must hold for the present line to be compiled.
+    /// The condition under which the current line is compiled.
     fn condition(&self) -> Condition {
         let mut clauses = Vec::new();
         for frame in self.frames.iter().take(DEEPEST) {
@@ -396,7 +396,7 @@ mod tests {
     ];
     use crate::units::BackendId;
 
-    /// The includes that are compiled for cuda (`?` where nobody knows), then the registrations.
+    /// The includes that are compiled for cuda (`?` if unknown), then the registrations.
     #[track_caller]
     fn check(text: &str, want: &[&str]) {
         let found = scan(text);

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-/// What a source imports and registers.
+/// The imports and registrations of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Python {
     /// Every module that is imported, in file order.
@@ -27,7 +27,7 @@ pub(crate) struct Import {
     pub(crate) place: Place,
 }
 
-/// What decides whether an import runs when its file is loaded; the strongest counts.
+/// The place of an import, which decides whether it runs when its file is loaded; the strongest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// Nothing: it does.
@@ -51,7 +51,7 @@ pub(crate) struct Registration {
     pub(crate) span: Range<usize>,
 }
 
-/// What of `torch.library` takes the name of an operator first.
+/// The functions of `torch.library` whose first argument is the name of an operator.
 const REGISTERS: &[&str] = &[
     "custom_op",
     "define",
@@ -184,7 +184,7 @@ fn is_prefix(word: &str) -> bool {
     word.len() <= 2 && word.bytes().all(|byte| b"rRbBfFuUtT".contains(&byte))
 }
 
-/// Where the string whose first quote is at `start` ends. One with single quotes ends with its line at the latest, so
+/// The end of the string whose first quote is at `start`. One with single quotes ends with its line at the latest, so
 /// that a mistake (or a quote inside of an f-string's braces) is over soon.
 fn string_end(text: &str, start: usize) -> usize {
     let rest = &text[start..];
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         self.tokens.get(index).map_or("", |token| &self.text[token.span.clone()])
     }
 
-    /// Where the `:` stands that ends the head of a compound statement.
+    /// The place of the `:` that ends the head of a compound statement.
     fn colon(&self) -> Option<usize> {
         // `match` and `case` are names elsewhere; a line that ends in a colon is a head all the same.
         let compound =
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         compound.then(|| (0..self.tokens.len()).find(outside)).flatten()
     }
 
-    /// What a head says about its block.
+    /// The place that a head gives its block.
     fn head(&self, colon: usize) -> Place {
         match self.word(0) {
             "try" | "except" => Place::Guarded,
