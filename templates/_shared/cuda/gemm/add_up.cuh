@@ -5,8 +5,8 @@
 
 namespace gemm {
 
-// Of the sums that a block has of its part of k: sends those of other blocks' rows, and adds to its own what the others send, in
-// the order of the parts. Whether the rows of this warp are the block's own; the other warps are done.
+// Of the sums that a block has of its part of k: sends those of other blocks' rows, and adds to its own what the others send,
+// in the order of the parts. Whether the rows of this warp are the block's own; the other warps are done.
 template <class P, int cluster, int count>
 __device__ __forceinline__ bool add_up(float (&sums)[count], unsigned base, int part) {
   const unsigned arrived = base + P::arrived_at;

@@ -1,6 +1,6 @@
-// Owns: out = epilogue(scaled a * transpose(b)) of 8-bit floats E4M3, added up in two levels. Tensor cores add up `every` stages
-// of k, and keep 14 bits or so of a sum. Those sums are added up in float32 while the tensor cores are at the next ones. Blocks
-// stay on their multiprocessor and walk over the tiles, as in persistent.cuh.
+// Owns: out = epilogue(scaled a * transpose(b)) of 8-bit floats E4M3, added up in two levels. Tensor cores add up `every`
+// stages of k, and keep 14 bits or so of a sum. Those sums are added up in float32 while the tensor cores are at the next
+// ones. Blocks stay on their multiprocessor and walk over the tiles, as in persistent.cuh.
 // Never: what becomes of a sum; `Scales` and `Epilogue` do.
 #pragma once
 #include "fp8_elements.cuh"
@@ -20,9 +20,9 @@ __device__ __forceinline__ void promote(float (&sums)[count], float (&part)[coun
   for (int i = 0; i < count; ++i) sums[i] += part[i];
 }
 
-// By a warpgroup: up to `every` steps of 64 rows of a tile, from `row` on, into `now`. Of `left` steps of all, as many are left when
-// this returns, and the products of the last one may still be under way. `before`, of the steps before, is added to `sums` as
-// soon as the first one is under way.
+// By a warpgroup: up to `every` steps of 64 rows of a tile, from `row` on, into `now`. Of `left` steps of all, as many are
+// left when this returns, and the products of the last one may still be under way. `before`, of the steps before, is added to
+// `sums` as soon as the first one is under way.
 template <int every, int tile_m, int tile_n, int stages, int cluster_m, int cluster_n>
 __device__ __forceinline__ void
 multiply_part(Ring<Fp8, tile_m, tile_n, stages, cluster_m, cluster_n>& ring, float (&sums)[tile_n / 2],

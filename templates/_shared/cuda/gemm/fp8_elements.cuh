@@ -1,5 +1,5 @@
-// Owns: what is special to 8-bit floats E4M3: the same numbers in 16 bits, which hold every one of them (not a number stays that),
-// and the scales of rows.
+// Owns: what is special to 8-bit floats E4M3: the same numbers in 16 bits, which hold every one of them (not a number stays
+// that), and the scales of rows.
 // Never: products, stores.
 #pragma once
 #include <cuda_fp8.h>
@@ -46,7 +46,8 @@ struct WarpScales {
   // Finishes sums as mma.sync and wgmma have them: of 8 columns, a lane has two in its row and two 8 rows below. All lanes of a
   // warp call this, with the place that the scales were read for.
   template <typename T>
-  __device__ __forceinline__ void finish(float (&sums)[width / 2], const Epilogue<T>& epilogue, int top, int left, int m, int n) const {
+  __device__ __forceinline__ void
+  finish(float (&sums)[width / 2], const Epilogue<T>& epilogue, int top, int left, int m, int n) const {
     const int lane = threadIdx.x % 32;
     const float upper = __shfl_sync(0xffffffff, row, lane / 4), lower = __shfl_sync(0xffffffff, row, lane / 4 + 8);
 #pragma unroll

@@ -1,5 +1,5 @@
-// Owns: out = epilogue(scaled a * transpose(b)) of 8-bit floats on any GPU of capability 8.0 or later, and for rows of any length.
-// Elements become 16-bit ones on their way to shared memory; warps multiply those, so that sums are those of float32.
+// Owns: out = epilogue(scaled a * transpose(b)) of 8-bit floats on any GPU of capability 8.0 or later, and for rows of any
+// length. Elements become 16-bit ones on their way to shared memory; warps multiply those, so that sums are those of float32.
 // Never: the tensor cores' products of 8-bit floats.
 #pragma once
 #include "fp8_elements.cuh"
@@ -9,8 +9,8 @@
 
 namespace gemm {
 
-// Rows by 64 elements of a matrix: from memory into registers, and from there to shared memory. aligned: rows begin at multiples
-// of 16 bytes. Zeros stand for what lies outside.
+// Rows by 64 elements of a matrix: from memory into registers, and from there to shared memory. aligned: rows begin at
+// multiples of 16 bytes. Zeros stand for what lies outside.
 template <int rows, int threads, bool aligned>
 struct Fp8Slice {
   static constexpr int units = 4, count = rows * units / threads;

@@ -1,5 +1,5 @@
-// Owns: out = epilogue(scaled a * transpose(b)) of 8-bit floats where there are few tiles and k is long: as push.cuh, with the two
-// levels of fp8.cuh.
+// Owns: out = epilogue(scaled a * transpose(b)) of 8-bit floats where there are few tiles and k is long: as push.cuh, with the
+// two levels of fp8.cuh.
 // Never: more than one tile a cluster, memory beside the result.
 #pragma once
 #include "add_up.cuh"

@@ -1,6 +1,6 @@
-// Owns: out = gate(a * transpose(gate), a * transpose(up)) by blocks that stay on their multiprocessor and walk over the tiles.
-// Half of the rows of a tile of weights are of `gate`, the others of `up`: one product gives both, and a thread has both sums of
-// the same element in registers. Roles, ring and stores are those of persistent.cuh.
+// Owns: out = gate(a * transpose(gate), a * transpose(up)) by blocks that stay on their multiprocessor and walk over the
+// tiles. Half of the rows of a tile of weights are of `gate`, the others of `up`: one product gives both, and a thread has
+// both sums of the same element in registers. Roles, ring and stores are those of persistent.cuh.
 // Never: cuts k into parts.
 #pragma once
 #include "persistent.cuh"

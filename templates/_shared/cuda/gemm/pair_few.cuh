@@ -6,7 +6,8 @@
 
 namespace gemm {
 
-// What a warp reads at a time: `units` times 32 elements of k of 8 rows of each matrix of weights and of `parts` times 8 rows of a.
+// What a warp reads at a time: `units` times 32 elements of k of 8 rows of each matrix of weights and of `parts` times 8 rows
+// of a.
 template <typename T, int parts, int units>
 struct PairBatch : Batch<T, 1, parts, units> {
   __device__ __forceinline__ void

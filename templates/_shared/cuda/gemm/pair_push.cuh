@@ -1,5 +1,5 @@
-// Owns: out = gate(a * transpose(gate), a * transpose(up)) where there are few tiles and k is long: as push.cuh, with both products
-// in one tile, as in pair.cuh.
+// Owns: out = gate(a * transpose(gate), a * transpose(up)) where there are few tiles and k is long: as push.cuh, with both
+// products in one tile, as in pair.cuh.
 // Never: more than one tile a cluster, memory beside the result.
 #pragma once
 #include "add_up.cuh"
