@@ -35,10 +35,10 @@ struct Mask {
     return all ? Counts::all : Counts::part;
   }
 
-  // The score of a row and a column after scaling, or minus infinity for a pair that does not count.
+  // The score to use for a pair. What does not depend on the column is computed once for a row.
   __device__ __forceinline__ float operator()(float score, int batch, int head, int row, int column) const {
-    const bool seen = column <= last(row) && (window <= 0 || column > last(row) - window);
-    return seen ? score : excluded();
+    const int end = last(row), before = window > 0 ? end - window : -1;
+    return (column <= end) & (column > before) ? score : excluded();
   }
 };
 // end of hole: mask

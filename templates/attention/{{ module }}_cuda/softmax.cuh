@@ -74,10 +74,10 @@ struct Rows {
 };
 
 // Applies the mask to a block of scores. `row` and `column` are the first of this thread; rows and columns outside do not
-// count, and the mask is not asked about them.
-template <int count>
-__device__ __forceinline__ void apply(const Mask& mask, float (&scores)[count], float scale, int batch, int head, int row,
-                                      int column, int rows, int keys) {
+// count, and the mask is not asked about them. whole: all columns are inside, so nothing is decided for each of them.
+template <bool whole, int count>
+__device__ __forceinline__ void apply_to(const Mask& mask, float (&scores)[count], float scale, int batch, int head, int row,
+                                         int column, int rows, int keys) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int y = min(row + half * 8, rows - 1);
@@ -87,9 +87,21 @@ __device__ __forceinline__ void apply(const Mask& mask, float (&scores)[count], 
       for (int j = 0; j < 2; ++j) {
         const int x = column + i * 2 + j;
         float& score = scores[i + half * 2 + j];
-        score = x < keys ? mask(score * scale, batch, head, y, x) : excluded();
+        score = whole || x < keys ? mask(score * scale, batch, head, y, x) : excluded();
       }
     }
+  }
+}
+
+template <int count>
+__device__ __forceinline__ void apply(const Mask& mask, float (&scores)[count], float scale, int batch, int head, int row,
+                                      int column, int rows, int keys) {
+  // The same for all threads of a warp.
+  const int block = column - threadIdx.x % 4 * 2;
+  if (block + count * 2 <= keys) {
+    apply_to<true>(mask, scores, scale, batch, head, row, column, rows, keys);
+  } else {
+    apply_to<false>(mask, scores, scale, batch, head, row, column, rows, keys);
   }
 }
 
