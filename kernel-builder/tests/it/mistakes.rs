@@ -129,9 +129,18 @@ fn messages(mistakes: &[Mistake]) -> String {
         // The problems of a specification are data, all else is talk.
         let message = format!("{}{}", ended.stdout, ended.stderr);
         assert!(
-            ["help:", "tip:", "possible values", "Usage:", "is required for", "is not in", "write it as", "write a number"]
-                .iter()
-                .any(|way| message.contains(way)),
+            [
+                "help:",
+                "tip:",
+                "possible values",
+                "Usage:",
+                "is required for",
+                "is not in",
+                "write it as",
+                "write a number"
+            ]
+            .iter()
+            .any(|way| message.contains(way)),
             "{typed}: nothing says what to do:\n{message}"
         );
         // Paths begin where the command was typed.
