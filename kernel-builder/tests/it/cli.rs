@@ -137,6 +137,33 @@ fn completions_and_pages_know_every_verb() {
 }
 
 #[test]
+fn scripts_and_pages_are_installed_where_shells_and_man_look() {
+    let sandbox = Sandbox::new();
+    let done = sandbox.run(&["completions", "--install"]);
+    assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+    assert!(done.stdout.contains("fpath=(") && done.stdout.contains("MANPATH="), "{}", done.stdout);
+    let share = "home/.local/share";
+    for (file, word) in [
+        ("bash-completion/completions/kernelwright", "complete -F"),
+        ("fish/vendor_completions.d/kernelwright.fish", "complete -c kernelwright"),
+        ("zsh/site-functions/_kernelwright", "#compdef kernelwright"),
+        ("man/man1/kernelwright.1", ".TH kernelwright"),
+        ("man/man1/kernelwright-hub-search.1", "Find kernels"),
+    ] {
+        assert!(sandbox.read(&format!("{share}/{file}")).contains(word), "{file}");
+    }
+    let pages = tree(&sandbox.path(&format!("{share}/man/man1")));
+    assert!(VERBS.iter().all(|verb| pages.contains(&format!("kernelwright-{verb}.1"))), "{pages:?}");
+    // A folder of its own, which may also be the only one that is known.
+    let mut elsewhere = sandbox.command(&["completions", "--install", "--message-format", "json"]);
+    let done = finish(elsewhere.env_remove("HOME").env("XDG_DATA_HOME", sandbox.path("data")));
+    let files = done.event("result")["files"].as_array().map(Vec::len);
+    assert_eq!(files, Some(pages.len() + 3));
+    let nowhere = finish(sandbox.command(&["completions", "--install"]).env_remove("HOME"));
+    nowhere.refused(2, &["set HOME or XDG_DATA_HOME"]);
+}
+
+#[test]
 fn a_closed_pipe_is_the_readers_wish() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(&["completions", "bash"]);

@@ -53,8 +53,6 @@ const STEPS: &[(&str, &[&str])] = &[
         "documents",
         &[
             "docs/tutorials/{}.md",
-            "kernel-builder/src/commands/",
-            "kernel-builder/src/pipeline/create/",
             "tests/documents/",
             "xtask/src/ci/documents.rs",
             "{}.md",
