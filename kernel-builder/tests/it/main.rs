@@ -54,6 +54,7 @@ mod publishing_stock;
 mod real_agents;
 mod recorded;
 mod records;
+mod rust_kernels;
 mod sandbox;
 mod schema;
 mod selftest;

@@ -6,8 +6,8 @@ use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::CudaDType;
 use candle_core::{CudaDevice, CudaStorage, DType, Error, Layout, Result, Shape, bail};
 use half::{bf16, f16};
-use kernelwright_runtime::cudarc::driver::{CudaSlice, CudaView};
-use kernelwright_runtime::{Element, Tensor, TensorMut};
+use kernelwright_runtime::cudarc::driver::{CudaSlice, CudaView, DeviceRepr};
+use kernelwright_runtime::{Tensor, TensorMut};
 
 use crate::cpu::halved;
 use crate::kernels;
@@ -27,7 +27,7 @@ macro_rules! of_dtype {
 }
 
 pub(crate) fn rms_norm(input: Operand<'_>, weight: Operand<'_>, eps: f64) -> Result<(CudaStorage, Shape)> {
-    fn of<T: CudaDType + kernels::rms_norm::DtypeT>(
+    fn of<T: CudaDType + DeviceRepr + kernels::rms_norm::DtypeT>(
         input: Operand<'_>,
         weight: Operand<'_>,
         eps: f64,
@@ -49,7 +49,9 @@ pub(crate) fn rms_norm(input: Operand<'_>, weight: Operand<'_>, eps: f64) -> Res
 }
 
 pub(crate) fn softmax(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
-    fn of<T: CudaDType + kernels::softmax::DtypeT>(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
+    fn of<T: CudaDType + DeviceRepr + kernels::softmax::DtypeT>(
+        input: Operand<'_>,
+    ) -> Result<(CudaStorage, Shape)> {
         let shape = input.1.shape().clone();
         let (device, mut out) = result::<T>(input, shape.elem_count())?;
         let memory = view::<T>(input)?;
@@ -65,7 +67,9 @@ pub(crate) fn softmax(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
 }
 
 pub(crate) fn swiglu(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
-    fn of<T: CudaDType + kernels::swiglu::DtypeT>(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
+    fn of<T: CudaDType + DeviceRepr + kernels::swiglu::DtypeT>(
+        input: Operand<'_>,
+    ) -> Result<(CudaStorage, Shape)> {
         let (shape, hidden) = halved(input.1)?;
         let (device, mut out) = result::<T>(input, shape.elem_count())?;
         let memory = view::<T>(input)?;
@@ -82,7 +86,7 @@ pub(crate) fn swiglu(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
 }
 
 /// Memory for a result, on the device of an operand.
-fn result<T: CudaDType + Element>(
+fn result<T: CudaDType + DeviceRepr>(
     operand: Operand<'_>,
     elements: usize,
 ) -> Result<(CudaDevice, CudaSlice<T>)> {

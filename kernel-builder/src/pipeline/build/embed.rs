@@ -130,8 +130,9 @@ pub(crate) fn embed(request: &Request, session: &Session) -> Result<Embedded, Fa
     // Before anything is compiled: a file may be in the way.
     files::create_dirs(&request.out)?;
     let images = match request.code {
-        Code::Stubs => BTreeMap::new(),
-        Code::Compiled => compile(&kernels, request, session)?,
+        // Published kernels alone need no compiler.
+        Code::Compiled if !kernels.is_empty() => compile(&kernels, request, session)?,
+        Code::Compiled | Code::Stubs => BTreeMap::new(),
     };
     let mut whole = String::new();
     for (place, kernel) in kernels.iter().enumerate() {
