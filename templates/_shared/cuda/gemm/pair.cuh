@@ -16,17 +16,13 @@ load_pair(Ring<T, tile_m, tile_n, stages, cluster_m, cluster_n>& ring, const Ten
   static_assert(cluster_m <= 2, "two matrices of weights");
   if constexpr (cluster_m == 2) {
     // Where the slice begins in its own matrix, not in the tile.
-    ring.load(map_a, ring.place.m == 0 ? map_gate : map_up, row, column - ring.place.m * ring.slice_b, k);
+    ring.load(map_a, ring.place.m == 0 ? map_gate : map_up, row, column - ring.place.m * (tile_n / 2), k);
   } else {
     barrier_wait(ring.empty(ring.stage), ring.parity ^ 1);
     const unsigned full = ring.full(ring.stage);
     barrier_expect(full, ring.bytes_a + ring.bytes_b);
-    if constexpr (cluster_n == 1) {
-      box_load(ring.a(), map_a, k, row, full);
-    } else {
-      const int slice = ring.place.n * ring.slice_a;
-      box_load_to(ring.place.same_a(), ring.a() + slice * 128, map_a, k, row + slice, full);
-    }
+    Share<Layout::along, tile_m, cluster_n>::load(
+        ring.place.same_a(), cluster_n == 1 ? 0 : ring.place.n, ring.a(), map_a, row, k, full);
     box_load(ring.b(), map_gate, k, column, full);
     box_load(ring.b() + ring.bytes_b / 2, map_up, k, column, full);
     ring.advance();

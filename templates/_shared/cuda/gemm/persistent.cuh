@@ -10,7 +10,7 @@ namespace gemm {
 // consumers: warpgroups that multiply. pingpong: each of two has its own tile, and stores it while the other multiplies.
 // Otherwise all share a tile, and each has some of its rows.
 template <typename T, int tile_m, int tile_n, int stages, int consumers, int cluster_m, int cluster_n, bool pingpong,
-          Layout layout_a, Layout layout_b>
+          Layout layout_a = Layout::along, Layout layout_b = Layout::along>
 struct Plan {
   using Stages = Ring<T, tile_m, tile_n, stages, cluster_m, cluster_n, layout_a, layout_b>;
   static constexpr int cluster = cluster_m * cluster_n, sharers = pingpong ? 1 : consumers;

@@ -8,7 +8,7 @@
 
 namespace gemm {
 
-template <typename T, int tile_m, int tile_n, int stages, int cluster, Layout layout_a, Layout layout_b>
+template <typename T, int tile_m, int tile_n, int stages, int cluster, Layout layout_a = Layout::along, Layout layout_b = Layout::along>
 struct PushPlan {
   using Stages = Ring<T, tile_m, tile_n, stages, 1, 1, layout_a, layout_b>;
   // Warpgroups that multiply. A warp has 16 rows of the tile; a block finishes those of `own` warps.
