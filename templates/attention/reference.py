@@ -48,12 +48,24 @@ def attention(
         # A row that sees nothing has no softmax.
         shift = torch.where(logarithm == float("-inf"), 0.0, logarithm)
         weights = torch.exp(wide - shift.unsqueeze(-1))
-        results.append(weights.to(q.dtype) @ values)
+        results.append(weighted(weights.to(q.dtype), values, seen & (scores > float("-inf"))))
         logarithms.append(logarithm)
     return (
         torch.cat(results, dim=-2).reshape(batch, heads, queries, dim),
         torch.cat(logarithms, dim=-1).reshape(batch, heads, queries),
     )
+
+
+def weighted(weights: torch.Tensor, values: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """The product of `weights` [..., rows, keys] and `values` [..., keys, dim]. In float64, infinities and NaN of values have no
+    effect on rows for which they do not count; in other dtypes, zero times them is NaN."""
+    if weights.dtype != torch.float64:
+        return weights @ values
+    result = weights @ torch.where(values.isfinite(), values, 0.0)
+    for value in (float("inf"), float("-inf"), float("nan")):
+        here = values.isnan() if value != value else values == value
+        result = result + torch.where(counts.double() @ here.double() > 0, value, 0.0)
+    return result
 
 
 def attention_fused(

@@ -40,8 +40,8 @@ struct Rows {
       most = fmaxf(greatest[row], most * unit);
       // While the greatest exponent grows by little, weights may exceed 1, and nothing has to shrink.
       if (lazy && most - greatest[row] <= slack) most = greatest[row];
-      // Minus infinity while nothing counts: exponents stay minus infinity.
-      const float base = most == excluded() ? 0.0f : most;
+      // Infinite exponents stay infinite: minus infinity while nothing counts, and infinity, which makes the sum infinite.
+      const float base = fabsf(most) == -excluded() ? 0.0f : most;
       shrink[row] = power_of_two(greatest[row] - base);
       greatest[row] = most;
       float parts[2] = {sum[row] * shrink[row], 0.0f};
@@ -68,7 +68,7 @@ struct Rows {
       all += __shfl_xor_sync(0xffffffff, all, 2);
       const bool none = all == 0.0f;
       factor[row] = none ? 0.0f : 1.0f / all;
-      logarithm[row] = none ? excluded() : greatest[row] == -excluded() ? greatest[row] : greatest[row] * ln_2 + logf(all);
+      logarithm[row] = none ? excluded() : greatest[row] * ln_2 + logf(all);
     }
   }
 };

@@ -53,8 +53,8 @@ struct Plan {
 
 template <typename T, int width, int keys, int consumers, int stages, bool biased>
 __device__ __forceinline__ void
-warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap& map_v, const T* bias, T* out,
-                float* lse, const Mask& mask, const Shape& shape, float scale) {
+warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap& map_v,
+                const Tensors<T>& tensors, const Mask& mask, const Shape& shape, float scale) {
   using P = Plan<width, keys, consumers, stages>;
   extern __shared__ unsigned char memory[];
   const unsigned base = (shared_address(memory) + 1023) / 1024 * 1024;
@@ -189,7 +189,7 @@ warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap&
         products_commit();
       };
       // Read while the products are under way.
-      const auto load_added = [&] { added.load(bias, row, blocks.block * keys, shape.rows, shape.keys); };
+      const auto load_added = [&] { added.load(tensors.bias, row, blocks.block * keys, shape.rows, shape.keys); };
       const auto weigh = [&] {
         const float unit = finished(mask, blocks.counts, scores, added, scale, tile.batch, tile.head, row,
                                     blocks.block * keys + lane % 4 * 2, shape.rows, shape.keys);
@@ -260,7 +260,7 @@ warpgroup_tiles(const TensorMap& map_q, const TensorMap& map_k, const TensorMap&
       next(stage_v, parity_v);
       tile_parity ^= 1;
     }
-    store<T, width>(out, lse, results, rows, tile, row, shape);
+    store<T, width, biased>(tensors, results, rows, mask, tile, row, shape, scale);
   }
   if (warpgroup == 0) turn_wait();
 }

@@ -40,7 +40,7 @@ __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int firs
 // `width` elements.
 template <typename T, int width, int keys, int warps, bool biased>
 __device__ __forceinline__ void
-warp_tile(T* out, float* lse, const T* q, const T* k, const T* v, const T* bias, const Mask& mask, const Shape& shape, float scale) {
+warp_tile(const Tensors<T>& tensors, const Mask& mask, const Shape& shape, float scale) {
   constexpr int height = warps * 16, threads = warps * 32, bytes = keys * width * 2;
   extern __shared__ unsigned char memory[];
   const unsigned tile_q = gemm::shared_address(memory), stages = tile_q + height * width * 2;
@@ -48,9 +48,9 @@ warp_tile(T* out, float* lse, const T* q, const T* k, const T* v, const T* bias,
   const long long matrix_q = static_cast<long long>(tile.batch) * shape.heads + tile.head;
   const long long matrix_k =
       static_cast<long long>(tile.batch) * shape.kv_heads + tile.head / (shape.heads / shape.kv_heads);
-  q += matrix_q * shape.rows * shape.width;
-  k += matrix_k * shape.keys * shape.width;
-  v += matrix_k * shape.keys * shape.width;
+  const T* const q = tensors.q + matrix_q * shape.rows * shape.width;
+  const T* const k = tensors.k + matrix_k * shape.keys * shape.width;
+  const T* const v = tensors.v + matrix_k * shape.keys * shape.width;
 
   const int lane = threadIdx.x % 32, top = threadIdx.x / 32 * 16;
   const int row = tile.row + top + lane / 4;
@@ -79,7 +79,7 @@ warp_tile(T* out, float* lse, const T* q, const T* k, const T* v, const T* bias,
     gemm::wait_for_copies<1>();
     __syncthreads();
     typename AddedIf<T, keys, biased>::Type added;
-    added.load(bias, row, block * keys, shape.rows, shape.keys);
+    added.load(tensors.bias, row, block * keys, shape.rows, shape.keys);
 
     const unsigned tile_k = stages + stage * 2 * bytes, tile_v = tile_k + bytes;
     float scores[keys / 2] = {};
@@ -122,7 +122,7 @@ warp_tile(T* out, float* lse, const T* q, const T* k, const T* v, const T* bias,
     __syncthreads();
   }
   gemm::wait_for_copies<0>();
-  store<T, width>(out, lse, results, rows, tile, row, shape);
+  store<T, width, biased>(tensors, results, rows, mask, tile, row, shape, scale);
 }
 
 }  // namespace attention
