@@ -55,6 +55,22 @@ def draw_inputs(seed: int, case: OracleCase, number: int) -> Tensors:
     return inputs
 
 
+def reversed_along(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
+    """The tensor with a dimension in the other order. PyTorch does not do that for 8-bit floats on the CPU, but for bytes."""
+    if is_float8(tensor):
+        return tensor.view(torch.uint8).flip(dimension).view(tensor.dtype)
+    return tensor.flip(dimension)
+
+
+def computed(tensor: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """The function of the tensor in its dtype; of 8-bit floats, which PyTorch does not compute with, in float32."""
+    return function(tensor.float()).to(tensor.dtype) if is_float8(tensor) else function(tensor)
+
+
+def is_float8(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.element_size() == 1
+
+
 def change_inputs(inputs: Tensors, seed: int, case: OracleCase, number: int) -> None:
     """Change whole inputs as the set says. They may be in another dtype by now."""
     change = case.sets[number].change
@@ -63,7 +79,7 @@ def change_inputs(inputs: Tensors, seed: int, case: OracleCase, number: int) -> 
     random = generator(seed, case.id, number, "change")
     if isinstance(change, Reverse):
         for place, dimension in change.places:
-            inputs[place] = present(inputs, place).flip(dimension)
+            inputs[place] = reversed_along(present(inputs, place), dimension)
         return
     place = change.input
     old, tensor = present(inputs, place), case.inputs[place]
@@ -72,9 +88,9 @@ def change_inputs(inputs: Tensors, seed: int, case: OracleCase, number: int) -> 
     elif isinstance(change, Shuffle):
         inputs[place] = shuffled(old, change.dimension, random)
     elif isinstance(change, Scale):
-        inputs[place] = old * change.by
+        inputs[place] = computed(old, lambda values: values * change.by)
     else:
-        inputs[place] = old + change.by
+        inputs[place] = computed(old, lambda values: values + change.by)
 
 
 def present(inputs: Tensors, place: int) -> torch.Tensor:

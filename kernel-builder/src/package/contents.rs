@@ -1,14 +1,15 @@
 //! What a bundle is made from.
 //!
-//! Owns: this type. Never: makes one.
+//! Owns: these types. Never: makes one.
 
 use std::path::Path;
 
 use kernel_plan::spec::{BuildSpec, OpSpec};
 
-use super::Additions;
+use super::launchers::LauncherSource;
 use super::metadata::Provenance;
 use crate::bench::Measurement;
+use crate::bench::dispatch::Dispatch;
 use crate::compile::artifact::Artifact;
 use crate::verify::Verified;
 
@@ -29,4 +30,13 @@ pub struct Contents<'a> {
     pub provenance: Provenance,
     /// What is packaged with them.
     pub additions: Additions,
+}
+
+/// What variants have beside what was built.
+#[derive(Debug, Default)]
+pub struct Additions {
+    /// Which calls the kernel serves, by device.
+    pub dispatch: Vec<Dispatch>,
+    /// The operations that Rust programs may start.
+    pub launchers: Vec<LauncherSource>,
 }

@@ -25,7 +25,7 @@ pub mod metadata;
 mod shipped;
 pub mod signature;
 
-pub use contents::Contents;
+pub use contents::{Additions, Contents};
 pub use error::PackageError;
 pub use judged::{Judgement, Status};
 pub use launchers::LauncherSource;
@@ -115,15 +115,6 @@ pub fn of_the_project_alone<'a>(
         1 => Err(found.remove(0)),
         _ => Err(PackageError::Several(found)),
     }
-}
-
-/// What variants have beside what was built.
-#[derive(Debug, Default)]
-pub struct Additions {
-    /// Which calls the kernel serves, by device.
-    pub dispatch: Vec<Dispatch>,
-    /// The operations that Rust programs may start.
-    pub launchers: Vec<LauncherSource>,
 }
 
 /// The folder of one variant: the package, its additions and its metadata, with the judgement that called it. Gives the

@@ -134,7 +134,17 @@ const STEPS: &[(&str, &[&str])] = &[
     ),
     (
         "rust",
-        &["examples/rms-norm-device/", "examples/rust/", "kernel-builder/resources/rust/", "kernel-rust/"],
+        &[
+            "examples/rms-norm-device/",
+            "examples/rms-norm/",
+            "examples/rust/",
+            "examples/softmax/",
+            "examples/swiglu/",
+            "kernel-builder/resources/rust/",
+            "kernel-rust/",
+            "templates/_shared/",
+            "templates/row-sum/",
+        ],
     ),
     (
         "generated",

@@ -149,7 +149,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "rust",
-        about: "a crate outside of the workspace builds with its kernels, without a GPU; the crates for it are packed",
+        about: "crates outside of the workspace build with own and published kernels, without a GPU; the crates for them are packed",
         items: None,
         turn: Some(1),
         run: rust::run,

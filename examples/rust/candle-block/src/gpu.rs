@@ -27,7 +27,7 @@ macro_rules! of_dtype {
 }
 
 pub(crate) fn rms_norm(input: Operand<'_>, weight: Operand<'_>, eps: f64) -> Result<(CudaStorage, Shape)> {
-    fn of<T: CudaDType + DeviceRepr + kernels::rms_norm::DtypeT>(
+    fn enqueued<T: CudaDType + DeviceRepr + kernels::rms_norm::DtypeT>(
         input: Operand<'_>,
         weight: Operand<'_>,
         eps: f64,
@@ -45,11 +45,11 @@ pub(crate) fn rms_norm(input: Operand<'_>, weight: Operand<'_>, eps: f64) -> Res
         .map_err(Error::wrap)?;
         Ok((CudaStorage::wrap_cuda_slice(out, device), shape))
     }
-    of_dtype!(input.0, of(input, weight, eps))
+    of_dtype!(input.0, enqueued(input, weight, eps))
 }
 
 pub(crate) fn softmax(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
-    fn of<T: CudaDType + DeviceRepr + kernels::softmax::DtypeT>(
+    fn enqueued<T: CudaDType + DeviceRepr + kernels::softmax::DtypeT>(
         input: Operand<'_>,
     ) -> Result<(CudaStorage, Shape)> {
         let shape = input.1.shape().clone();
@@ -63,11 +63,11 @@ pub(crate) fn softmax(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
         .map_err(Error::wrap)?;
         Ok((CudaStorage::wrap_cuda_slice(out, device), shape))
     }
-    of_dtype!(input.0, of(input))
+    of_dtype!(input.0, enqueued(input))
 }
 
 pub(crate) fn swiglu(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
-    fn of<T: CudaDType + DeviceRepr + kernels::swiglu::DtypeT>(
+    fn enqueued<T: CudaDType + DeviceRepr + kernels::swiglu::DtypeT>(
         input: Operand<'_>,
     ) -> Result<(CudaStorage, Shape)> {
         let (shape, hidden) = halved(input.1)?;
@@ -82,7 +82,7 @@ pub(crate) fn swiglu(input: Operand<'_>) -> Result<(CudaStorage, Shape)> {
         .map_err(Error::wrap)?;
         Ok((CudaStorage::wrap_cuda_slice(out, device), shape))
     }
-    of_dtype!(input.0, of(input))
+    of_dtype!(input.0, enqueued(input))
 }
 
 /// Memory for a result, on the device of an operand.

@@ -188,7 +188,7 @@ pub(crate) fn operations(
     reads: &mut BTreeSet<PathBuf>,
     session: &Session,
 ) -> Result<Vec<PublishedOp>, Failure> {
-    let locked = lock.of(dependency, path)?;
+    let locked = lock.locked(dependency, path)?;
     let package = Package { dependency, locked, session };
     let metadata = package.metadata(reads)?;
     let digest = |name: &str| {

@@ -145,7 +145,7 @@ impl Lock {
     ///
     /// # Errors
     /// Nothing, or another version or place.
-    pub(crate) fn of(&self, dependency: &Dependency, path: &Path) -> Result<&Locked, PublishedError> {
+    pub(crate) fn locked(&self, dependency: &Dependency, path: &Path) -> Result<&Locked, PublishedError> {
         let Dependency { name, version, variant, place } = dependency;
         let problem = match self.kernel.iter().find(|locked| locked.name == *name) {
             None => format!("`{name}` is missing"),
@@ -222,7 +222,7 @@ mod tests {
         files::write(&path, "format = 2\n").unwrap();
         assert_eq!(problem(Lock::read(&path).map(|_| ())), "it has format 2, and this program reads 1");
         let lock = Lock::new(vec![locked()]);
-        let of = |text: &str| lock.of(&text.parse().unwrap(), &path).map(|_| ());
+        let of = |text: &str| lock.locked(&text.parse().unwrap(), &path).map(|_| ());
         of("rms-norm@1=hf:me/rms-norm").unwrap();
         assert_eq!(problem(of("softmax@1=hf:me/softmax")), "`softmax` is missing");
         assert_eq!(

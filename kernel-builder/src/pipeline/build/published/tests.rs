@@ -105,7 +105,7 @@ impl Site {
     }
 
     fn pin(&self) -> Result<Locked, String> {
-        pin(&self.dependency(), &self.session).map_err(told)
+        pin(&self.dependency(), &self.session).map_err(messages)
     }
 
     /// Locks what is published.
@@ -124,7 +124,7 @@ impl Site {
             tool: crate::compile::nvrtc::Tool::Nvrtc,
             code,
         };
-        embed::embed(&request, &self.session).map_err(told)
+        embed::embed(&request, &self.session).map_err(messages)
     }
 
     #[track_caller]
@@ -134,7 +134,7 @@ impl Site {
     }
 }
 
-fn told(failure: Failure) -> String {
+fn messages(failure: Failure) -> String {
     failure.reports.iter().map(|report| chain(&**report)).collect::<Vec<_>>().join("\n")
 }
 
