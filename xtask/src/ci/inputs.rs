@@ -49,15 +49,7 @@ const STEPS: &[(&str, &[&str])] = &[
             "xtask/src/ci/pages.rs",
         ],
     ),
-    (
-        "documents",
-        &[
-            "docs/tutorials/{}.md",
-            "tests/documents/",
-            "xtask/src/ci/documents.rs",
-            "{}.md",
-        ],
-    ),
+    ("documents", &["docs/tutorials/{}.md", "tests/documents/", "xtask/src/ci/documents.rs", "{}.md"]),
     (
         "agents",
         &[
