@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -55,11 +56,9 @@ def draw_inputs(seed: int, case: OracleCase, number: int) -> Tensors:
     return inputs
 
 
-def reversed_along(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    """The tensor with a dimension in the other order. PyTorch does not do that for 8-bit floats on the CPU, but for bytes."""
-    if is_float8(tensor):
-        return tensor.view(torch.uint8).flip(dimension).view(tensor.dtype)
-    return tensor.flip(dimension)
+def rearranged(tensor: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """What a function that moves elements makes of the tensor. PyTorch moves 8-bit floats on the CPU only as bytes."""
+    return function(tensor.view(torch.uint8)).view(tensor.dtype) if is_float8(tensor) else function(tensor)
 
 
 def computed(tensor: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -79,14 +78,14 @@ def change_inputs(inputs: Tensors, seed: int, case: OracleCase, number: int) -> 
     random = generator(seed, case.id, number, "change")
     if isinstance(change, Reverse):
         for place, dimension in change.places:
-            inputs[place] = reversed_along(present(inputs, place), dimension)
+            inputs[place] = rearranged(present(inputs, place), partial(torch.flip, dims=[dimension]))
         return
     place = change.input
     old, tensor = present(inputs, place), case.inputs[place]
     if isinstance(change, Redraw):
         inputs[place] = distribution("normal", tensor.shape, DTYPES[tensor.dtype], random).to(old.dtype)
     elif isinstance(change, Shuffle):
-        inputs[place] = shuffled(old, change.dimension, random)
+        inputs[place] = rearranged(old, partial(shuffled, dimension=change.dimension, random=random))
     elif isinstance(change, Scale):
         inputs[place] = computed(old, lambda values: values * change.by)
     else:

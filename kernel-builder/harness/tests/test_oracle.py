@@ -418,3 +418,21 @@ def test_a_reference_with_a_module_is_called_once_at_a_time() -> None:
     exec("import torch\n_module = torch.nn.Linear(2, 2)\ndef called(x):\n    return _module(x)\n", alone)
     assert keeps_a_module(alone["called"])
     assert not keeps_a_module(input_set)
+
+
+FLOAT8_CHANGES = [Shuffle(input=0, dimension=1), Reverse(places=[(0, 1)]), Scale(input=0, by=0.5), Shift(input=0, by=4.0)]
+
+
+@pytest.mark.parametrize("change", FLOAT8_CHANGES, ids=["shuffle", "reverse", "scale", "shift"])
+def test_8_bit_floats_are_changed_too(change: Any):
+    float8 = replace(tensor("x", [4, 48]), dtype="f8e4m3")
+    sets = (input_set(), input_set(edit_of=0, change=change))
+    plain, changed = inputs(*sets, specs=[float8]), inputs(*sets, specs=[float8], number=1)
+    assert plain[0].dtype == changed[0].dtype == torch.float8_e4m3fn
+    old, new = plain[0].float(), changed[0].float()
+    expected = {Reverse: lambda: old.flip(1), Scale: lambda: old * 0.5, Shift: lambda: (old + 4).to(plain[0].dtype).float()}
+    assert not torch.equal(old, new)
+    if type(change) in expected:
+        assert torch.allclose(expected[type(change)](), new, atol=0.001)
+    else:
+        assert torch.equal(old.sort(1).values, new.sort(1).values)

@@ -14,14 +14,6 @@ __device__ __forceinline__ unsigned place_of(int row, int unit) {
   return (row * (width / 8) + (unit ^ row % 8)) * 16;
 }
 
-// Four matrices of 8 by 8, each transposed.
-__device__ __forceinline__ void load_transposed(unsigned (&fragment)[4], unsigned source) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];"
-               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
-               : "r"(source)
-               : "memory");
-}
-
 // Starts the copies of `rows` rows from `first` on; zeros stand for rows and columns outside.
 template <typename T, int width, int rows, int threads>
 __device__ __forceinline__ void fetch(unsigned target, const T* matrix, int first, const int height, const int columns) {
@@ -113,7 +105,7 @@ warp_tile(const Tensors<T>& tensors, const Mask& mask, const Shape& shape, float
 #pragma unroll
       for (int j = 0; j < width / 16; ++j) {
         unsigned right[4];
-        load_transposed(right, tile_v + place_of<width>(step * 16 + lane % 16, j * 2 + lane / 16));
+        gemm::load_transposed(right, tile_v + place_of<width>(step * 16 + lane % 16, j * 2 + lane / 16));
         gemm::multiply_fragments(sums(results, j * 2), left, right[0], right[1], T());
         gemm::multiply_fragments(sums(results, j * 2 + 1), left, right[2], right[3], T());
       }
