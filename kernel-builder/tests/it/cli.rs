@@ -27,6 +27,7 @@ const VERBS: &[&str] = &[
     "report",
     "selftest",
     "package",
+    "pin",
     "layout",
     "check-abi",
     "verify-build",

@@ -298,7 +298,7 @@ fn a_compiler_has_four_gibibytes() {
 #[test]
 fn what_cannot_be_served_is_said_at_once() {
     let sandbox = sandbox();
-    sandbox.run(&["mcp", "nowhere"]).refused(10, &["spec::no_op"]);
+    sandbox.run(&["mcp", "nowhere"]).refused(10, &["spec::no_project"]);
     sandbox.run(&["mcp", "scale", "--tries", "0"]).refused(2, &["--tries"]);
     sandbox.write("work/scale/scale.cu", "");
     sandbox.run(&["mcp", "scale"]).refused(19, &["agent::no_seed", "agent::empty"]);
