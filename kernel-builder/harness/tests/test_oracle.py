@@ -420,7 +420,12 @@ def test_a_reference_with_a_module_is_called_once_at_a_time() -> None:
     assert not keeps_a_module(input_set)
 
 
-FLOAT8_CHANGES = [Shuffle(input=0, dimension=1), Reverse(places=[(0, 1)]), Scale(input=0, by=0.5), Shift(input=0, by=4.0)]
+FLOAT8_CHANGES = [
+    Shuffle(input=0, dimension=1),
+    Reverse(places=[(0, 1)]),
+    Scale(input=0, by=0.5),
+    Shift(input=0, by=4.0),
+]
 
 
 @pytest.mark.parametrize("change", FLOAT8_CHANGES, ids=["shuffle", "reverse", "scale", "shift"])
@@ -430,7 +435,11 @@ def test_8_bit_floats_are_changed_too(change: Any):
     plain, changed = inputs(*sets, specs=[float8]), inputs(*sets, specs=[float8], number=1)
     assert plain[0].dtype == changed[0].dtype == torch.float8_e4m3fn
     old, new = plain[0].float(), changed[0].float()
-    expected = {Reverse: lambda: old.flip(1), Scale: lambda: old * 0.5, Shift: lambda: (old + 4).to(plain[0].dtype).float()}
+    expected = {
+        Reverse: lambda: old.flip(1),
+        Scale: lambda: old * 0.5,
+        Shift: lambda: (old + 4).to(plain[0].dtype).float(),
+    }
     assert not torch.equal(old, new)
     if type(change) in expected:
         assert torch.allclose(expected[type(change)](), new, atol=0.001)
