@@ -2,6 +2,7 @@
 
 use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::host::rust;
+use kernel_plan::spec::launch::Launch;
 use kernel_plan::spec::parse_op;
 use kernel_plan::units::RelPath;
 use toml_edit::DocumentMut;
@@ -79,7 +80,9 @@ fn launchers(project: &Project, session: &Session) -> Result<Vec<LauncherSource>
         let text = without_workloads(&files::read_text(&path)?);
         // A file with errors has been reported; one that cannot do without its workloads has no launchers.
         let (Some(op), _) = parse_op(SourceFile::new(file, text.clone())) else { continue };
-        if op.launch.is_none() {
+        // A project for processors alone has no device code, though op.toml says how it would be started.
+        let has_code = |launch: &Launch| files::exists(&project.dir.join(launch.source.value.as_str()));
+        if !op.launch.as_ref().is_some_and(has_code) {
             continue;
         }
         let settings = measured(&path, &op, session)?;
