@@ -63,7 +63,11 @@ def weighted(weights: torch.Tensor, values: torch.Tensor, counts: torch.Tensor) 
         return weights @ values
     result = weights @ torch.where(values.isfinite(), values, 0.0)
     infinity = float("inf")
-    for value, here in ((infinity, values == infinity), (-infinity, values == -infinity), (float("nan"), values.isnan())):
+    for value, here in (
+        (infinity, values == infinity),
+        (-infinity, values == -infinity),
+        (float("nan"), values.isnan()),
+    ):
         result = result + torch.where(counts.double() @ here.double() > 0, value, 0.0)
     return result
 
