@@ -62,8 +62,12 @@ def weighted(weights: torch.Tensor, values: torch.Tensor, counts: torch.Tensor) 
     if weights.dtype != torch.float64:
         return weights @ values
     result = weights @ torch.where(values.isfinite(), values, 0.0)
-    for value in (float("inf"), float("-inf"), float("nan")):
-        here = values.isnan() if value != value else values == value
+    infinity = float("inf")
+    for value, here in (
+        (infinity, values == infinity),
+        (-infinity, values == -infinity),
+        (float("nan"), values.isnan()),
+    ):
         result = result + torch.where(counts.double() @ here.double() > 0, value, 0.0)
     return result
 

@@ -22,20 +22,21 @@ template <typename T, int width, int keys, int consumers, int stages, bool biase
 __global__ void __launch_bounds__(consumers * 128 + 128, 1)
     warpgroups(const __grid_constant__ TensorMap map_q, const __grid_constant__ TensorMap map_k,
                const __grid_constant__ TensorMap map_v, T* out, float* lse, const T* q, const T* k, const T* v,
-               const T* bias, int batch, int heads, int kv_heads, int rows,
-               int columns, int dim, bool causal, int window, float scale, int group) {
+               const T* bias, int batch, int heads, int kv_heads, int rows, int columns, int dim, bool causal, int window,
+               float scale, int group) {
   ON_HOPPER(warpgroup_tiles<T, width, keys, consumers, stages, biased>(
       map_q, map_k, map_v, Tensors<T>{q, k, v, bias, out, lse}, Mask{causal, window, rows, columns},
       Shape{batch, heads, kv_heads, rows, columns, dim, group}, scaling(scale, dim)));
 }
 
-// A tile of 16 rows for each warp, on any GPU.
+// A tile of 16 rows for each warp, on any GPU. With a bound of one block the compiler takes the registers that it needs; it would
+// spill some so that three blocks fit.
 template <typename T, int width, int keys, int warps, bool biased>
-__global__ void __launch_bounds__(warps * 32)
-    portable(T* out, float* lse, const T* q, const T* k, const T* v, const T* bias, int batch, int heads, int kv_heads, int rows,
-             int columns, int dim, bool causal, int window, float scale, int group) {
+__global__ void __launch_bounds__(warps * 32, 1)
+    portable(T* out, float* lse, const T* q, const T* k, const T* v, const T* bias, int batch, int heads, int kv_heads,
+             int rows, int columns, int dim, bool causal, int window, float scale, int group) {
   warp_tile<T, width, keys, warps, biased>(Tensors<T>{q, k, v, bias, out, lse}, Mask{causal, window, rows, columns},
-                                   Shape{batch, heads, kv_heads, rows, columns, dim, group}, scaling(scale, dim));
+                                         Shape{batch, heads, kv_heads, rows, columns, dim, group}, scaling(scale, dim));
 }
 
 }  // namespace attention

@@ -1,6 +1,6 @@
 // Owns: rows whose results are not finite although their sums are: a row of v holds an infinity or NaN. Products with a weight of
 // zero make NaN of it also where the pair does not count, so these rows are computed again without them.
-// Never: fast.
+// Never: rows whose results are finite.
 #pragma once
 #include "softmax.cuh"
 
