@@ -11,7 +11,7 @@ TYPE_FLOAT32 = 0
 TYPES = {"bfloat16": 14, "float16": 2}
 TRANSPOSE_FIRST = 3
 LARGEST_WORKSPACE = 1
-#: Proposals that are asked for. There are usually 3 to 8.
+#: The most algorithms that a request may return. There are usually 3 to 8.
 ASKED = 100
 
 
@@ -47,7 +47,7 @@ class CublasLt:
         return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
     def product(self, dtype, m: int, n: int, k: int) -> "Product":
-        """What is needed to compute products of these lengths in `dtype`, bfloat16 or float16."""
+        """Prepares products of m by k and n by k matrices in `dtype`, which is bfloat16 or float16."""
         return Product(self, TYPES[str(dtype).removeprefix("torch.")], m, n, k)
 
     def _call(self, name: str, *arguments) -> None:

@@ -1,4 +1,4 @@
-"""What the site needs beside MkDocs: links out of docs/ lead to the repository, code blocks with attributes are plain, the
+"""Hooks of the site for MkDocs: links out of docs/ lead to the repository, code blocks with attributes are plain, the
 switch between light and dark works, and so does the search for a code.
 
 Owns: these rewrites. Never: changes what a page says.

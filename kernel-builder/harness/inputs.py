@@ -57,7 +57,7 @@ def draw_inputs(seed: int, case: OracleCase, number: int) -> Tensors:
 
 
 def rearranged(tensor: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """What a function that moves elements makes of the tensor. PyTorch moves 8-bit floats on the CPU only as bytes."""
+    """Applies a function that only moves elements. On the CPU, PyTorch can move 8-bit floats only as bytes."""
     return function(tensor.view(torch.uint8)).view(tensor.dtype) if is_float8(tensor) else function(tensor)
 
 

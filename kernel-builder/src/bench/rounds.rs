@@ -418,8 +418,7 @@ impl Rounds<'_> {
         }
         let after = self.probe(rivals)?;
         let State::Slower(mut factor) = state::compare(before, &after, on_host) else { return Ok(None) };
-        // What a kernel leaves stays while its process lives; what the machine does passes, such as a GPU's low clock after a
-        // pause.
+        // A kernel's effect lasts as long as its process. Effects of the machine pass, such as a GPU's low clock after a pause.
         let since = Instant::now();
         while since.elapsed() < self.idle * PERSISTS {
             match state::compare(before, &self.probe(rivals)?, on_host) {

@@ -230,7 +230,7 @@ fn refused(kernel: &mut Fake, baselines: &mut Fake) -> (Finding, String) {
     }
 }
 
-/// What comes of a baseline whose first blocks after the kernel are slow, and whether the kernel's process was stopped.
+/// The result for a baseline whose first blocks after the kernel are slow, and whether the kernel's process was stopped.
 fn after_slow_blocks(slow: usize, idle: Duration) -> (Result<Option<String>, Stop>, bool) {
     let on_a_gpu = |fake| Fake { regime: Regime::Graph, ..fake };
     let (mut kernel, mut baselines) =

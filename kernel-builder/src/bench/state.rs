@@ -69,7 +69,7 @@ pub(super) fn blame(
     }
 }
 
-/// What to say of a baseline that was slower for a while, and as fast as before with the candidate's process still alive.
+/// The note about a baseline that was slower only for a while: it recovered while the candidate's process was alive.
 pub(super) fn passed(name: &str, factor: f64) -> String {
     format!(
         "`{name}` was {factor:.2} times slower right after the kernel's rounds, and as fast as before a moment later: the \

@@ -58,7 +58,7 @@ fn examples_first(command: Command) -> Command {
     let about = command.get_about().map(StyledStr::to_string).unwrap_or_default();
     let long = command.get_long_about().map(StyledStr::to_string).unwrap_or_default();
     let details = long.strip_prefix(&about).unwrap_or_default().trim().to_owned();
-    // What stands between the details and the examples, such as a table.
+    // The text between the details and the examples, such as a table.
     let end = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
     let (more, examples) = end.split_at(end.find(EXAMPLES).unwrap_or_default());
     let details = [details.as_str(), more.trim()].join("\n\n").trim().to_owned();

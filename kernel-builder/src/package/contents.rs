@@ -28,7 +28,7 @@ pub struct Contents<'a> {
     pub measured: &'a [Measurement],
     /// Where the sources came from.
     pub provenance: Provenance,
-    /// What is packaged with them.
+    /// Files that are packaged with them.
     pub additions: Additions,
 }
 
